@@ -32,7 +32,7 @@ from kin_nb.replay.rerun.patterns import Pattern
 from kin_nb.replay.rerun.rules import built_in_rules
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.markup import clean_markup
-from kin_nb.replay.saving.user_cells import keep_what_plays
+from kin_nb.replay.saving.user_cells import drop_unplayable
 from tests.unit.replay.sessions import recording, turn
 
 LONGER = 8
@@ -81,7 +81,7 @@ def compare_drift(text: str) -> None:
 
 
 def cell_with_commands(text: str) -> None:
-    keep_what_plays(new_notebook(cells=[new_code_cell(f"%kin a{text}\nx", id="c")]), SESSION)
+    drop_unplayable(new_notebook(cells=[new_code_cell(f"%kin a{text}\nx", id="c")]), SESSION)
 
 
 def saved_cell(text: str) -> None:

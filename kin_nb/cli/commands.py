@@ -101,12 +101,12 @@ class TerminalHost:
         """Raises ReplayError."""
         from kin_nb.replay.book import Book  # noqa: PLC0415
         from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
-        from kin_nb.replay.playback.player import go_on  # noqa: PLC0415
+        from kin_nb.replay.playback.player import resume_from  # noqa: PLC0415
 
         book = Book.collect(load_notebook(path))
 
         def begin(agent: Agent) -> None:
-            go_on(agent, book, book.head())
+            resume_from(agent, book, book.head())
 
         return begin
 

@@ -39,21 +39,21 @@ def _settings() -> KinConfig:
 def diff(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
     from kin_nb.replay.run_diff import (  # noqa: PLC0415
-        Run,
+        RunLabel,
         compare_runs,
         diff_json,
         diff_text,
     )
     from kin_nb.replay.saving.privacy import known_secrets  # noqa: PLC0415
-    from kin_nb.replay.saving.sources import named_recording  # noqa: PLC0415
+    from kin_nb.replay.saving.sources import resolve_source  # noqa: PLC0415
 
     names = (arguments.a, arguments.b)
     try:
-        recordings = [named_recording(name, Path.cwd()).recording for name in names]
+        recordings = [resolve_source(name, Path.cwd()).recording for name in names]
     except ReplayError as error:
         return fail(str(error))
     found = compare_runs(recordings[0], recordings[1]).cleaned(known_secrets())
-    a, b = map(Run.of, names, recordings)
+    a, b = map(RunLabel.of, names, recordings)
     if arguments.output == "json":
         print(diff_json(a, b, found))
     else:

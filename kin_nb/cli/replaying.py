@@ -102,7 +102,7 @@ def _add_scale(parser: argparse.ArgumentParser) -> None:
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    from kin_nb.replay.commands.replay import How  # noqa: PLC0415
+    from kin_nb.replay.commands.replay import BatchOptions  # noqa: PLC0415
     from kin_nb.replay.commands.replay import replay as replay_all  # noqa: PLC0415
     from kin_nb.replay.runner.options import ReplayOptions  # noqa: PLC0415  (each command loads its own)
 
@@ -120,7 +120,7 @@ def replay(arguments: argparse.Namespace) -> int:
         fail_on=arguments.fail_on,
         rules=tuple(arguments.rules),
     )
-    how = How(arguments.report, arguments.jobs, arguments.timeout, arguments.dask)
+    how = BatchOptions(arguments.report, arguments.jobs, arguments.timeout, arguments.dask)
     return replay_all(arguments.notebooks, options, how)
 
 

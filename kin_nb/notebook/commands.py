@@ -113,7 +113,7 @@ def _show(session: Commanded, typed: TypedCommand) -> None:
         if agent is not None:
             session.recorded.know(agent, session.name)
         earlier = session.recorded.earlier(cell_io(session.shell).cell_id, [result.record])
-        outputs[-1].metadata.update({**session.recorded.carried(result.record), **earlier})
+        outputs[-1].metadata.update({**session.recorded.output_records(result.record), **earlier})
     for output in outputs:
         session.show(output)
 
@@ -194,12 +194,12 @@ class NotebookHost:
         """Raises ReplayError."""
         from kin_nb.replay.book import Book  # noqa: PLC0415  (/load only)
         from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
-        from kin_nb.replay.playback.player import go_on  # noqa: PLC0415
+        from kin_nb.replay.playback.player import resume_from  # noqa: PLC0415
 
         book = Book.collect(load_notebook(path))
 
         def begin(agent: Agent) -> None:
-            go_on(agent, book, book.head())
+            resume_from(agent, book, book.head())
 
         return begin
 

@@ -86,14 +86,14 @@ class OutputBackup:
         """The outputs of that cell carry these records again. After the last one the copy holds only what no output carries."""
         if self._copy is None or not self._waiting:
             return
-        from kin_nb.replay.format.output_records import KEPT, record_id  # noqa: PLC0415  (pydantic: not at %load_ext)
+        from kin_nb.replay.format.output_records import BACKUP_KEY, record_id  # noqa: PLC0415  (pydantic: not at %load_ext)
 
         self._again.update((cell_id, each) for each in ids)
         self._waiting.difference_update(self._again)
         if not self._waiting:
             (display, notice), self._copy = self._copy, None
             left = [each for each in self._kept if (each["cell"], record_id(each["carried"])) not in self._again]
-            display.put(notice.data, {**notice.metadata, **({KEPT: left} if left else {})})
+            display.put(notice.data, {**notice.metadata, **({BACKUP_KEY: left} if left else {})})
 
     def cell_ran(self, result: Any) -> None:
         """IPython's `post_run_cell`: a cell that failed, and stops Run All, shows the copy of what the cells below it carry."""
@@ -131,7 +131,7 @@ class OutputBackup:
 
         Of the file as it was and is, and of what this kernel knows; not of cells that were deleted.
         """
-        from kin_nb.replay.format.output_records import KEPT, keeping  # noqa: PLC0415  (pydantic: not at %load_ext)
+        from kin_nb.replay.format.output_records import BACKUP_KEY, backup_metadata  # noqa: PLC0415  (pydantic: not at %load_ext)
 
         before = [*self._as_at_first(), *self._kept, *self.known()]
         nb = nb if nb is not None else self._own_notebook()
@@ -139,21 +139,21 @@ class OutputBackup:
             self._cells = [cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)]
             before = [each for each in before if each["cell"] in self._cells or each["cell"] not in self._seen]
             self._seen.update(self._cells)
-        found = keeping(nb if nb is not None else {"cells": []}, before)
-        self._kept = tuple(found.get(KEPT, ()))
+        found = backup_metadata(nb if nb is not None else {"cells": []}, before)
+        self._kept = tuple(found.get(BACKUP_KEY, ()))
         return found
 
     def _as_at_first(self) -> list[Kept]:
         from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (as above)
         from kin_nb.replay.format.notebook_reader import parse_notebook  # noqa: PLC0415
-        from kin_nb.replay.format.output_records import KEPT, keeping  # noqa: PLC0415
+        from kin_nb.replay.format.output_records import BACKUP_KEY, backup_metadata  # noqa: PLC0415
 
         data, self._at_first = self._at_first, None
         with suppress(UnreadableNotebookError, UnicodeDecodeError):
             if data is not None:
                 nb = parse_notebook(data.decode("utf-8-sig"), "")
                 self._seen.update(cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str))
-                return list(keeping(nb).get(KEPT, ()))
+                return list(backup_metadata(nb).get(BACKUP_KEY, ()))
         return []
 
     def _own_notebook(self) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.notebook.cell_io import CELL_ID, cell_io
 from kin_nb.notebook.options import KinError
-from kin_nb.replay.playback.process_context import Surroundings
+from kin_nb.replay.playback.process_context import ProcessContext
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -33,15 +33,15 @@ class Ran:
     count: int | None
 
 
-def surroundings(shell: InteractiveShell) -> Surroundings:
+def surroundings(shell: InteractiveShell) -> ProcessContext:
     """The process's own, with the name that VS Code leaves in the namespace."""
-    return Surroundings.here(_vscode_file(shell))
+    return ProcessContext.current(_vscode_file(shell))
 
 
 def own_file(shell: InteractiveShell) -> Path | None:
     """The notebook's file, where it is known and there."""
     try:
-        here = Surroundings(Path.cwd(), os.environ, vscode_file=_vscode_file(shell))
+        here = ProcessContext(Path.cwd(), os.environ, vscode_file=_vscode_file(shell))
         return next(here.own_files(), None)
     except OSError:  # the folder that this process works in is gone
         return None
@@ -59,10 +59,10 @@ def carried_by(shell: InteractiveShell, agent: Agent, record: SessionRecord) -> 
 
     It lets a notebook play that only its front end ever saved.
     """
-    from kin_nb.replay.format.output_records import carried  # noqa: PLC0415  (pydantic: not at %load_ext)
+    from kin_nb.replay.format.output_records import output_metadata  # noqa: PLC0415  (pydantic: not at %load_ext)
     from kin_nb.replay.recording import SessionMeta  # noqa: PLC0415
 
-    return carried(record, SessionMeta.of_session(agent.header, notebook_folder(shell)))
+    return output_metadata(record, SessionMeta.from_header(agent.header, notebook_folder(shell)))
 
 
 def renamed_file(shell: InteractiveShell, ran: Mapping[str, Ran]) -> Path | None:
@@ -94,7 +94,7 @@ def renamed_file(shell: InteractiveShell, ran: Mapping[str, Ran]) -> Path | None
 def _with_one_of(path: Path, ran: Mapping[str, Ran]) -> Any:
     """What `path` holds, if one of those cells is in it and it is no session notebook; else None."""
     from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (%load_ext reads no notebooks)
-    from kin_nb.replay.format.notebook_codec import session_of  # noqa: PLC0415
+    from kin_nb.replay.format.notebook_codec import claimed_identity  # noqa: PLC0415
     from kin_nb.replay.format.notebook_reader import load_notebook, read_text  # noqa: PLC0415
 
     try:
@@ -104,7 +104,7 @@ def _with_one_of(path: Path, ran: Mapping[str, Ran]) -> Any:
         nb = load_notebook(path)
     except UnreadableNotebookError:
         return None
-    return nb if not session_of(nb)[0] and any(cell.get("id") in ran for cell in nb["cells"]) else None
+    return nb if not claimed_identity(nb)[0] and any(cell.get("id") in ran for cell in nb["cells"]) else None
 
 
 def _held(nb: Any, ran: Mapping[str, Ran]) -> tuple[int, int, int]:
@@ -172,10 +172,10 @@ class SinceWritten:
         Or all prompts that ran here, `by_text`, since tools write files with new ids; where there are no ids any cell that
         ran, commands apart.
         """
-        from kin_nb.replay.cell_keys import asked_key  # noqa: PLC0415  (as below)
+        from kin_nb.replay.cell_keys import prompt_key  # noqa: PLC0415  (as below)
         from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
-        from kin_nb.replay.saving.build import is_made_anew  # noqa: PLC0415  (as above)
-        from kin_nb.replay.saving.user_cells import is_told  # noqa: PLC0415  (as above)
+        from kin_nb.replay.saving.build import is_generated  # noqa: PLC0415  (as above)
+        from kin_nb.replay.saving.user_cells import is_command_cell  # noqa: PLC0415  (as above)
 
         nb = load_notebook(path)
         ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
@@ -185,9 +185,9 @@ class SinceWritten:
         known = [cell for cell in nb["cells"] if cell["source"].strip() in ran]
         if ids and self._ran:
             since = self._shell.history_manager.input_hist_raw[self._loaded :]
-            prompts = {source.strip() for source in since if asked_key(nb, {"cell_type": "code", "source": source})}
+            prompts = {source.strip() for source in since if prompt_key(nb, {"cell_type": "code", "source": source})}
             return bool(prompts) and prompts <= {cell["source"].strip() for cell in known}
-        return any(not (is_told(nb, cell) or is_made_anew(cell)) for cell in known)
+        return any(not (is_command_cell(nb, cell) or is_generated(cell)) for cell in known)
 
     def sources(self) -> list[str]:
         """What ran since, as it was typed, each text once, without the cell that runs now; empty where no file is known."""

@@ -18,16 +18,16 @@ from kin_nb.notebook.options import KinError
 from kin_nb.notebook.own_file import notebook_folder, own_file, surroundings
 from kin_nb.render import Output, render_notice
 from kin_nb.render.text import count
-from kin_nb.replay.book import Book, Made
+from kin_nb.replay.book import Book, NewRecord
 from kin_nb.replay.environment import RECORD_VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.format.output_records import KEPT, KEY, Carried, carried, record_id
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY, OutputRecord, output_metadata, record_id
 from kin_nb.replay.playback.binding import without_outputs
 from kin_nb.replay.playback.locate import embedded_recording, find_recording
 from kin_nb.replay.playback.player import playback_notice
 from kin_nb.replay.recording import SessionMeta
-from kin_nb.replay.runner.run_environment import Scratch, scratch_notice
+from kin_nb.replay.runner.run_environment import ScratchCopy, scratch_notice
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -65,14 +65,14 @@ class RecordedAnswers:
         self._backup = backup
         backup.known = self._carried_by_cells
         backup.shown_records = self._shown_by_cells
-        self.scratch: Scratch | None = None
+        self.scratch: ScratchCopy | None = None
         """The copy of the workspace that the notebook plays in, if it does."""
         self.environment: ReplayEnvironment | None = None
         """How `kin-nb replay --tools` wants the calls run again; None where they are not."""
         self.blocked = ""
         """Why nothing may be played or asked: the beginning of a sentence."""
         self._book: Book | None = None
-        self._made: dict[str, Made] = {}
+        self._made: dict[str, NewRecord] = {}
         self._replays = False
         self._went_live = False
         self._announced = False
@@ -112,10 +112,10 @@ class RecordedAnswers:
     @property
     def is_saved(self) -> bool:
         """Whether what the notebook plays is all in its own recording, and nothing was made since."""
-        return self.book.saved is not None and not self.book.carried and not self._made
+        return self.book.saved is not None and not self.book.output_records and not self._made
 
     @property
-    def made(self) -> tuple[Made, ...]:
+    def made(self) -> tuple[NewRecord, ...]:
         """What this kernel made, in its order."""
         return tuple(self._made.values())
 
@@ -123,7 +123,7 @@ class RecordedAnswers:
         """Whether the session of that name shows what is recorded before it asks a model."""
         if self._replays or record_mode() is RecordMode.NONE:
             return True
-        return self.book.holds_answers and (self.book.head(name) is not None or not self._went_live)
+        return self.book.has_answers and (self.book.head(name) is not None or not self._went_live)
 
     def goes_live(self) -> None:
         """A session does: from here on its work is in the workspace itself."""
@@ -139,9 +139,9 @@ class RecordedAnswers:
     def know(self, agent: Agent, session: str) -> None:
         """What `agent` has made is known from here on."""
         known = self.book.records
-        meta = SessionMeta.of_session(agent.header, notebook_folder(self.shell))
+        meta = SessionMeta.from_header(agent.header, notebook_folder(self.shell))
         new = [record for record in agent.records if known.get(record.id) != record]
-        self._add(Made(record, session, _as_carried(record, meta), meta) for record in new)
+        self._add(NewRecord(record, session, _as_carried(record, meta), meta) for record in new)
 
     def clear(self, session: str, place: Mapping[str, Any], *, key: str, cell_id: str | None) -> ClearRecord:
         """Record that a conversation begins in `session`, which has no agent yet. `key`, `cell_id`: of the cell that asks.
@@ -154,13 +154,13 @@ class RecordedAnswers:
         del made["ancestors"]
         record = ClearRecord(**made, key=key, cell_id=cell_id)
         meta = SessionMeta.without_agent(new_session_id(), place, notebook_folder(self.shell))
-        self._add([Made(record, session, _as_carried(record, meta), meta)])
+        self._add([NewRecord(record, session, _as_carried(record, meta), meta)])
         return record
 
-    def carried(self, record: SessionRecord) -> dict[str, Any]:
+    def output_records(self, record: SessionRecord) -> dict[str, Any]:
         """Return the metadata for the output that carries `record`, which was made here; empty for one that is too large."""
-        found = self.book.carried.get(record.id)
-        return {KEY: found.raw} if found is not None else {}
+        found = self.book.output_records.get(record.id)
+        return {RECORD_KEY: found.raw} if found is not None else {}
 
     def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
         """`%kin replay NAME`: from here on all sessions play. `body`: of a cell that embeds it.
@@ -176,13 +176,13 @@ class RecordedAnswers:
             nb, recording = embedded_recording(name, body)
         else:
             session_id, _, digest = name.partition("@")
-            found = find_recording(session_id, digest, surroundings=surroundings(self.shell), from_path=source)
-            copy = Scratch.here(found) if scratch and not Scratch.given(environment) else None
+            found = find_recording(session_id, digest, context=surroundings(self.shell), from_path=source)
+            copy = ScratchCopy.create(found) if scratch and not ScratchCopy.from_environment(environment) else None
             nb, recording = found.nb, found.recording
         book = Book.collect(own if own is not None else nb)
-        self._book = book.with_known(before) if before is not None else book
+        self._book = book.with_records_of(before) if before is not None else book
         self.environment = environment if environment is not None and environment.mode == "tools" else None
-        self.scratch = copy or Scratch.given(environment)
+        self.scratch = copy or ScratchCopy.from_environment(environment)
         self._replays, self._went_live, self._announced, self.blocked = True, False, True, ""
         self._backup.show(playback_notice(recording), cell_io(self.shell), own if own is not None else nb)
         if copy is not None:
@@ -206,7 +206,7 @@ class RecordedAnswers:
         """Return metadata for the last output of a cell: its records of earlier runs, which its outputs no longer show."""
         now = {record.id for record in shown}
         kept = [each for each in self._carried_by_cells(cell_id) if record_id(each["carried"]) not in now]
-        return {KEPT: kept} if cell_id is not None and kept else {}
+        return {BACKUP_KEY: kept} if cell_id is not None and kept else {}
 
     def shown_again(self, cell_id: str | None) -> None:
         """The outputs of a cell carry all of its records that only outputs carry."""
@@ -216,7 +216,7 @@ class RecordedAnswers:
 
     def tell_unknown_file(self, io: CellOutput) -> None:
         """Before the first prompt that a model is asked: what the notebook records could not be looked up, if it does."""
-        if io.cell_id is None or self.knows_file or self.book.holds_answers:
+        if io.cell_id is None or self.knows_file or self.book.has_answers:
             return
         advice = (
             "To show them: restart, and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt; or open a copy that "
@@ -234,11 +234,11 @@ class RecordedAnswers:
             lines = [f"Their cells were deleted, so the model is not told of them: {named}."]
             self._show(render_notice(f"The conversation goes on without {count(len(missing), 'record')}", lines))
 
-    def _add(self, made: Iterable[Made]) -> None:
+    def _add(self, made: Iterable[NewRecord]) -> None:
         found = {each.record.id: each for each in made}
         if found:
             self._made |= found
-            self._book = self.book.with_made(found.values())
+            self._book = self.book.with_new(found.values())
 
     def _own_notebook(self) -> Any:
         """As its file is; None where that is not known."""
@@ -273,7 +273,7 @@ class RecordedAnswers:
         book = self._book
         for cell in book.cells if book is not None else ():
             for record in cell.records if only is None or cell.cell_id == only else ():
-                carried_record = book.carried.get(record.id) if book is not None else None
+                carried_record = book.output_records.get(record.id) if book is not None else None
                 if cell.cell_id is not None and carried_record is not None:
                     yield {"cell": cell.cell_id, "carried": carried_record.raw}
 
@@ -289,6 +289,6 @@ def _written(path: Path | None) -> tuple[Path, int, int] | None:
     return None
 
 
-def _as_carried(record: SessionRecord, meta: SessionMeta) -> Carried | None:
-    raw = carried(record, meta)
-    return Carried(record, meta, raw[KEY]) if raw else None
+def _as_carried(record: SessionRecord, meta: SessionMeta) -> OutputRecord | None:
+    raw = output_metadata(record, meta)
+    return OutputRecord(record, meta, raw[RECORD_KEY]) if raw else None

@@ -18,19 +18,19 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
 from kin_nb.render.card import render_progress
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import asked_key, place_records
+from kin_nb.replay.cell_keys import map_records_to_cells, prompt_key
 from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.notebook_codec import raw_records, read_saved
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
-from kin_nb.replay.format.output_records import carried_in
+from kin_nb.replay.format.output_records import raw_output_records
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.saving.build import Cell, is_made_anew, session_notebook
-from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
-from kin_nb.replay.saving.preflight import about_run
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
-from kin_nb.replay.saving.prompt_cells import about_stops
-from kin_nb.replay.saving.sources import in_folder, join
-from kin_nb.replay.saving.user_cells import is_told, keep_what_plays
+from kin_nb.replay.saving.build import ExecutedCell, is_generated, session_notebook
+from kin_nb.replay.saving.options import SaveOptions, describe_files, parse_save
+from kin_nb.replay.saving.preflight import check_cells
+from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, without_results
+from kin_nb.replay.saving.prompt_cells import describe_unanswered
+from kin_nb.replay.saving.sources import combine_records, relocate
+from kin_nb.replay.saving.user_cells import drop_unplayable, is_command_cell
 from kin_nb.replay.saving.writing import write_notebook
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import LiveAgent
     from kin_nb.notebook.own_file import SinceWritten
     from kin_nb.notebook.recorded import RecordedAnswers
-    from kin_nb.replay.runner.confined import AfterSaving
+    from kin_nb.replay.runner.confined import CheckResult
 
 
 _WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
@@ -62,10 +62,10 @@ def save_notebook(
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell, since.failed)
     whole = _recording(recorded, live, source if own is not None else None, target.resolve().parent)
     ran = _cells(source, typed)
-    left_out = keep_what_plays(source, whole)
+    left_out = drop_unplayable(source, whole)
     behind = _behind(own.name, source, whole, ran, renamed=since.renamed) if own is not None else _unknown(shell)
     recording, removed = _clean(source, whole, config, options)
-    cells = [Cell(cell["source"], failed=cell["failed"]) for cell in source["cells"]] if own is None else None
+    cells = [ExecutedCell(cell["source"], failed=cell["failed"]) for cell in source["cells"]] if own is None else None
     source = source if own is not None else None
     if options.plain:
         return _plain(recording, source, cells, target, [behind, *removed])
@@ -76,8 +76,8 @@ def save_notebook(
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
     saved = read_saved(nb)
     found = _about_run(nb, saved.recording, target, config, options, display)
-    stops = about_stops(nb, saved.held)
-    about = [stops, *found.lines, *pairing_warnings(nb), about_files(target, options)]
+    stops = describe_unanswered(nb, saved.records_by_cell)
+    about = [stops, *found.lines, *pairing_warnings(nb), describe_files(target, options)]
     said = [behind, *left_out, *about, *removed]
     said = list(filter(None, said))
     return _notice(saved.recording, target, said, stops=bool(stops) or found.stops, played=found.played)
@@ -92,41 +92,41 @@ def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: 
     made, book = recorded.made, recorded.book
     again = (book.cell(each.record.cell_id) for each in made)
     ours = [record for cell in again if cell is not None for record in cell.records] + [each.record for each in made]
-    records = join(file.records.values(), ours)
+    records = combine_records(file.records.values(), ours)
     if not records:
         raise KinError("Nothing to save yet: no %%kin cell has an answer.")
     beside = {record.id: book.sessions[record.id] for record in ours if book.sessions[record.id]}
     if file.records:
-        beside = {**file.recording.beside, **beside}
+        beside = {**file.recording.session_names, **beside}
     agent = live.begun
     if agent is not None and agent.turns:
-        meta = SessionMeta.of_session(agent.header, folder)
+        meta = SessionMeta.from_header(agent.header, folder)
     elif made and made[-1].meta is not None:
-        meta = in_folder(Recording(made[-1].meta), notebook_folder(recorded.shell), folder).meta
+        meta = relocate(Recording(made[-1].meta), notebook_folder(recorded.shell), folder).meta
     else:
-        meta = in_folder(file.recording, notebook_folder(recorded.shell), folder).meta
-    return Recording(meta, records, file.others, beside=beside)
+        meta = relocate(file.recording, notebook_folder(recorded.shell), folder).meta
+    return Recording(meta, records, file.unknown_records, session_names=beside)
 
 
 def _about_run(
     nb: Any, recording: Recording, target: Path, config: KinConfig, options: SaveOptions, display: Display
-) -> AfterSaving:
+) -> CheckResult:
     """What stops the notebook that was written: by a play of it, for which this waits, or by reading it."""
     from kin_nb.replay.runner.confined import (  # noqa: PLC0415  (on first use)
         ConfinedPlay,
-        only_read,
-        played_after_saving,
+        play_and_report,
+        report_without_play,
     )
 
-    read, seconds = about_run(nb, target.parent), config.save.check_seconds
+    read, seconds = check_cells(nb, target.parent), config.save.check_seconds
     if not (seconds and options.play):
-        return only_read(read, target.name)
+        return report_without_play(read, target.name)
     what = f"Saved {target.name}. Playing it once in a copy, {seconds} s at most; interrupt ends that"
     display.draw(render_progress(what, 0, ""))
     if not display.io.updates_in_place:
         display.io.stream(f"… {what}\n")
     play = ConfinedPlay(target.resolve(), nb, recording, config, seconds)
-    return played_after_saving(
+    return play_and_report(
         play,
         read,
         target.name,
@@ -135,7 +135,9 @@ def _about_run(
     )
 
 
-def _plain(recording: Recording, source: Any, cells: list[Cell] | None, target: Path, told: list[str]) -> Output:
+def _plain(
+    recording: Recording, source: Any, cells: list[ExecutedCell] | None, target: Path, told: list[str]
+) -> Output:
     from kin_nb.replay.plain_export import plain_notebook  # noqa: PLC0415  (rarely asked for)
 
     if target.exists():
@@ -168,7 +170,7 @@ def _name(own: Path | None, kind: str) -> str:
 def _cells(source: Any, sources: list[str]) -> list[Any]:
     """Of what ran, the cells that a session notebook keeps."""
     cells = [{"cell_type": "code", "source": text, "metadata": {}} for text in sources]
-    return [cell for cell in cells if not (is_told(source, cell) or is_made_anew(cell))]
+    return [cell for cell in cells if not (is_command_cell(source, cell) or is_generated(cell))]
 
 
 def _run_cells(shell: InteractiveShell, failed: Container[int]) -> dict[str, Any]:
@@ -190,9 +192,9 @@ def _clean(nb: Any, recording: Recording, config: KinConfig, options: SaveOption
     return (clean if options.results else without_results(clean)), cleaner.report()
 
 
-def _cleaner(config: KinConfig, options: SaveOptions) -> Cleaner:
+def _cleaner(config: KinConfig, options: SaveOptions) -> NotebookRedactor:
     root = Path("/")  # a redactor without places: paths in a person's own cells must go on working
-    return Cleaner(options.redact, Redactor(secret_values(config), root, home=root).text)
+    return NotebookRedactor(options.redact, Redactor(secret_values(config), root, home=root).text)
 
 
 def _unknown(shell: InteractiveShell) -> str:
@@ -207,11 +209,11 @@ def _unknown(shell: InteractiveShell) -> str:
 
 def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, renamed: bool) -> str:
     """What `source`, the notebook's file, has not: of `ran`, what ran since it was written, and of the prompts; its new name."""
-    keys = {asked_key(source, cell) for cell in source["cells"]} - {None}  # what these show is made of the recording
-    count = sum(asked_key(source, cell) not in keys for cell in ran)
-    placed = place_records(source, recording.records)
+    keys = {prompt_key(source, cell) for cell in source["cells"]} - {None}  # what these show is made of the recording
+    count = sum(prompt_key(source, cell) not in keys for cell in ran)
+    placed = map_records_to_cells(source, recording.records)
     held = {raw.get("id") for _, raw in raw_records(source) if isinstance(raw, dict)}
-    carried = [each.get("record") for cell in source["cells"] for each in carried_in(cell)]
+    carried = [each.get("record") for cell in source["cells"] for each in raw_output_records(cell)]
     held |= {raw.get("id") for raw in carried if isinstance(raw, dict)}
     late = sum(turn.id not in placed and turn.id not in held for turn in recording.turns)
     said = [f"This notebook is {name} now: that file holds the cells that ran here, and was saved."] if renamed else []

@@ -19,7 +19,7 @@ from kin_nb.notebook.options import CellOptions, InPlaybackError, KinError
 from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
-from kin_nb.replay.cell_keys import cell_key, normal_body
+from kin_nb.replay.cell_keys import cell_key, normalize_prompt
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -66,7 +66,7 @@ class Session:
 
     def run_cell(self, body: str, options: CellOptions) -> None:
         """A %%kin cell. Raises KinError (one or two lines) when it cannot be answered, ReplayError when it cannot be played."""
-        prompt = normal_body(body).strip("\n")
+        prompt = normalize_prompt(body).strip("\n")
         if not prompt:
             raise KinError("The prompt is empty: write what you want done below %%kin.")
         typed = command_in(prompt)

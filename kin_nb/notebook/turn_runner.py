@@ -28,7 +28,7 @@ from kin_nb.notebook.options import CellOptions, KinError, TurnFailedError
 from kin_nb.notebook.pump import AgentThread, SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun, hearing
-from kin_nb.replay.cell_keys import following_key
+from kin_nb.replay.cell_keys import flow_key
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -82,7 +82,7 @@ class CellTurns:
         view = self._view if not self._ran else CellView(self._io, figures=self._figures)
         self._view, view.run = view, self._widgets_run
         self._before = stats.session_total_llm_tokens, stats.session_cost
-        key = following_key(self._key, self._ran) if self._ran else self._key
+        key = flow_key(self._key, self._ran) if self._ran else self._key
         self._ran += 1
         found, self._attached = self._attached, Attached()  # a flow's later prompts are not the person's
         sent = found.sent(prompt)

@@ -16,27 +16,27 @@ from typing import Any, TypeGuard
 from kin_nb.core.records import MOST_NAMES, RecordedCall, SessionRecord, TurnRecord
 from kin_nb.core.redaction import WORKSPACE
 from kin_nb.render.summary import PYTHON
-from kin_nb.replay.cell_keys import asked_key, is_kin_kernel, last_run, speaking_key
+from kin_nb.replay.cell_keys import conversation_key, is_kin_kernel, last_run, prompt_key
 
-BOUND = "kin-bound"
-
-
-IGNORED = "nbval-ignore-output"
+BINDING_TAG = "kin-bound"
 
 
-HEAD = "# What the agent ran here"
+IGNORE_OUTPUT_TAG = "nbval-ignore-output"
+
+
+BINDING_HEADER = "# What the agent ran here"
 """How such a cell begins, for where tags are not known."""
 
 
-RAISES = "raises-exception"
+RAISES_TAG = "raises-exception"
 """Jupyter's tag of a cell that may fail: nbclient, nbval and JupyterLab's Run All go past it. papermill fails at its end."""
 
 
-_NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_NOT_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
-class _Ran:
+class _PythonCall:
     """`bound`: the names of the variables that it bound or deleted. `failed`: it ended in an exception.
 
     `timeout`: the seconds that it might take, None: as many as it needed.
@@ -49,10 +49,10 @@ class _Ran:
 
 
 @dataclass(frozen=True)
-class BoundCode:
+class BindingCode:
     """The code of one cell that binds variables: that of several calls, unless code failed or cannot follow other code."""
 
-    calls: tuple[_Ran, ...]
+    calls: tuple[_PythonCall, ...]
 
     @property
     def code(self) -> str:
@@ -67,12 +67,12 @@ class BoundCode:
     @property
     def may_fail(self) -> bool:
         """Whether `source` ends in an exception too: the code failed, and does not compile."""
-        return self.failed and tolerant(self.code) is None
+        return self.failed and catching_errors(self.code) is None
 
     @property
     def source(self) -> str:
         """The code to run: of code that failed, `tolerant` where that is possible."""
-        return (tolerant(self.code) if self.failed else None) or self.code
+        return (catching_errors(self.code) if self.failed else None) or self.code
 
     @property
     def bound(self) -> tuple[str, ...]:
@@ -87,68 +87,70 @@ class BoundCode:
         return sum(known) if known and len(known) == len(limits) else None
 
 
-def is_bound_cell(nb: Any, cell: Any) -> bool:
+def is_binding_cell(nb: Any, cell: Any) -> bool:
     """Whether saving made this cell, and will make it anew. A prompt never is one, whatever its tags say."""
     tags = cell["metadata"].get("tags")
-    return cell["cell_type"] == "code" and isinstance(tags, list) and BOUND in tags and asked_key(nb, cell) is None
+    return (
+        cell["cell_type"] == "code" and isinstance(tags, list) and BINDING_TAG in tags and prompt_key(nb, cell) is None
+    )
 
 
-def drop_bound_cells(nb: Any) -> None:
-    """`put_bound_cells` makes them anew."""
-    nb["cells"] = [cell for cell in nb["cells"] if not is_bound_cell(nb, cell)]
+def remove_binding_cells(nb: Any) -> None:
+    """`add_binding_cells` makes them anew."""
+    nb["cells"] = [cell for cell in nb["cells"] if not is_binding_cell(nb, cell)]
 
 
-def put_bound_cells(nb: Any, held: Mapping[int, Sequence[SessionRecord]], folder: str) -> None:
-    """Directly after a cell whose last run bound variables: that code. `held`: by index, the records of a cell.
+def add_binding_cells(nb: Any, held: Mapping[int, Sequence[SessionRecord]], folder: str) -> None:
+    """Directly after a cell whose last run bound variables: that code. `records_by_cell`: by index, the records of a cell.
 
     `folder`: the workspace's, from the notebook's.
     """
     imports: dict[str, str] = {}
     new: dict[int, list[Any]] = {}
     for index in sorted(held):
-        key = speaking_key(nb, nb["cells"][index])
+        key = conversation_key(nb, nb["cells"][index])
         run = last_run(held[index], key) if key is not None else ()
         for turn in (record for record in run if isinstance(record, TurnRecord)):
-            for number, part in enumerate(bound_code(turn, folder, imports)):
-                cell_id = f"{_bound_id(turn)}-{number}" if number else _bound_id(turn)
+            for number, part in enumerate(binding_code(turn, folder, imports)):
+                cell_id = f"{_binding_cell_id(turn)}-{number}" if number else _binding_cell_id(turn)
                 new.setdefault(index, []).append(_cell(nb, part, cell_id))
     for index in sorted(new, reverse=True):
         nb["cells"][index + 1 : index + 1] = new[index]
 
 
-def _bound_id(turn: TurnRecord) -> str:
-    """The id of the first cell that `put_bound_cells` makes for `turn`."""
+def _binding_cell_id(turn: TurnRecord) -> str:
+    """The id of the first cell that `add_binding_cells` makes for `turn`."""
     return f"bound-{turn.id[:8]}"
 
 
-def has_bound_cell(nb: Any, turn: TurnRecord, folder: str) -> bool:
+def has_binding_cell(nb: Any, turn: TurnRecord, folder: str) -> bool:
     """Whether a cell of `nb` that saving made binds the variables of `turn`: by its id, else by the code in it."""
-    own_id = re.compile(rf"{re.escape(_bound_id(turn))}(-\d+)?")
-    codes = [f"\n{BoundCode((ran,)).source}\n" for ran in _python_calls(turn, folder) if ran.bound]
+    own_id = re.compile(rf"{re.escape(_binding_cell_id(turn))}(-\d+)?")
+    codes = [f"\n{BindingCode((ran,)).source}\n" for ran in _python_calls(turn, folder) if ran.bound]
     return any(
         own_id.fullmatch(str(cell.get("id"))) is not None or any(code in f"\n{cell['source']}\n" for code in codes)
         for cell in nb["cells"]
-        if is_bound_cell(nb, cell)
+        if is_binding_cell(nb, cell)
     )
 
 
-def bound_code(turn: TurnRecord, folder: str, imports: dict[str, str]) -> list[BoundCode]:
+def binding_code(turn: TurnRecord, folder: str, imports: dict[str, str]) -> list[BindingCode]:
     """The code of `turn` that bound variables, by the cell that it takes. `folder`: the workspace's, from the notebook's.
 
     `imports`: import statements of code before it that bound no variable, by the name that each binds. Those that the
     code needs come with it, and are removed from `imports`.
     """
-    parts: list[BoundCode] = []
+    parts: list[BindingCode] = []
     for ran in _binding(turn, folder, imports):
-        longer = BoundCode((*parts[-1].calls, ran)) if parts and not (ran.failed or parts[-1].failed) else None
+        longer = BindingCode((*parts[-1].calls, ran)) if parts and not (ran.failed or parts[-1].failed) else None
         if longer is not None and _tree(longer.code):
             parts[-1] = longer
         else:
-            parts.append(BoundCode((ran,)))
+            parts.append(BindingCode((ran,)))
     return parts
 
 
-def imports_of(turns: Iterable[TurnRecord], folder: str) -> dict[str, str]:
+def collect_imports(turns: Iterable[TurnRecord], folder: str) -> dict[str, str]:
     """The import statements of all code that these turns ran, by the name that each binds."""
     found: dict[str, str] = {}
     for turn in turns:
@@ -157,7 +159,7 @@ def imports_of(turns: Iterable[TurnRecord], folder: str) -> dict[str, str]:
     return found
 
 
-def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator[_Ran]:
+def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator[_PythonCall]:
     """The code that bound variables, each after the imports that it needs from code that did not.
 
     `imports`: those statements by the name that they bind; a module counts as no variable. Kept up to date.
@@ -169,11 +171,11 @@ def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator
         spoken_of = set(re.findall(r"\w+", ran.code)) - _imports(ran.code).keys()
         needed = dict.fromkeys(imports.pop(name) for name in list(imports) if name in spoken_of)
         if needed:
-            yield _Ran("\n".join(needed), (), failed=False)
+            yield _PythonCall("\n".join(needed), (), failed=False)
         yield ran
 
 
-def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_Ran]:
+def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_PythonCall]:
     for call in turn.calls:
         arguments = _arguments(call) if call.name == PYTHON and call.status == "ok" else {}
         code, timeout = arguments.get("code"), arguments.get("timeout")
@@ -181,7 +183,7 @@ def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_Ran]:
             here = code.replace(WORKSPACE, folder) if folder else code
             bound = () if call.is_repeated else call.bound
             limit = timeout if type(timeout) is int and timeout > 0 else None
-            yield _Ran(_plain(here).strip("\n"), bound, failed=bool(call.exit), timeout=limit)
+            yield _PythonCall(_without_prompts(here).strip("\n"), bound, failed=bool(call.exit), timeout=limit)
 
 
 def _arguments(call: RecordedCall) -> dict[str, Any]:
@@ -193,12 +195,12 @@ def _arguments(call: RecordedCall) -> dict[str, Any]:
     return {}
 
 
-def _plain(code: str) -> str:
+def _without_prompts(code: str) -> str:
     """`code` that other code can stand before: the tool, as IPython, takes it indented as a whole, and with prompts."""
     if _tree(code) is None:
         from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415  (rarely used)
 
-        with suppress(*_NO_CODE):
+        with suppress(*_NOT_CODE):
             return str(TransformerManager().transform_cell(code))
     return code
 
@@ -213,13 +215,13 @@ def _tree(code: str) -> ast.Module | None:
     """None for what does not compile: `from __future__` imports must come first, for one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the code's own: it was told of them when it ran
-        with suppress(*_NO_CODE):
+        with suppress(*_NOT_CODE):
             compile(code, "<agent>", "exec", dont_inherit=True)
             return ast.parse(code)
     return None
 
 
-def tolerant(code: str) -> str | None:
+def catching_errors(code: str) -> str | None:
     """`code`, which failed when it ran, as code that prints the error and ends: papermill knows no tag for what may fail.
 
     None where that cannot be: code that does not compile. What it binds stays bound, and no other name is.
@@ -260,20 +262,20 @@ def _is_text(node: ast.AST) -> TypeGuard[ast.expr]:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
 
 
-def _named(bound: Sequence[str]) -> list[str]:
+def _shortened(bound: Sequence[str]) -> list[str]:
     """Each name, and how many more there are than a line should have."""
     more = len(bound) - MOST_NAMES
     return [*bound[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])]
 
 
-def _cell(nb: Any, part: BoundCode, cell_id: str) -> Any:
+def _cell(nb: Any, part: BindingCode, cell_id: str) -> Any:
     """What it shows is in the turn's cards already, so nothing is kept of that, and nbval compares nothing."""
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
-    names = ", ".join(dict.fromkeys(name for call in part.calls for name in _named(call.bound)))
-    head = f"{HEAD}{', and it failed' if part.failed else ''}{f'; it bound: {names}' if names else ''}"
+    names = ", ".join(dict.fromkeys(name for call in part.calls for name in _shortened(call.bound)))
+    head = f"{BINDING_HEADER}{', and it failed' if part.failed else ''}{f'; it bound: {names}' if names else ''}"
     lines = ["%%python"] if is_kin_kernel(nb) else []
-    tags = [BOUND, IGNORED, *([RAISES] if part.may_fail else [])]
+    tags = [BINDING_TAG, IGNORE_OUTPUT_TAG, *([RAISES_TAG] if part.may_fail else [])]
     cell = new_code_cell("\n".join([*lines, head, part.source]), id=cell_id, metadata={"tags": tags})
     cell["execution_count"] = 1  # nbval runs it anyway, but takes a cell without for one that was never run
     return cell

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kin_nb.core.records import END, ClearRecord, Moved, Ref, Sent, SessionRecord, TurnRecord, UndoRecord
-from kin_nb.replay.cell_keys import asked_with, last_run, named_session, speaking_key
+from kin_nb.replay.cell_keys import conversation_key, last_run, matches_options, session_name
 from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.notebook_codec import (
-    UNNAMED,
-    Saved,
-    differing_field,
+    SESSION_PLACEHOLDER,
+    SavedRecording,
+    first_differing_field,
     read_cells,
     read_saved,
     replayed_session,
 )
-from kin_nb.replay.format.output_records import Carried, carried_in, kept_in, read_carried
-from kin_nb.replay.recording import Recording, SessionMeta, label, unnamed_session
+from kin_nb.replay.format.output_records import OutputRecord, backed_up_records, raw_output_records, read_output_record
+from kin_nb.replay.recording import Recording, SessionMeta, fallback_session_id, record_label
 
 _NO_SESSION = SessionMeta(session="none")
 """Where there is no record: nothing is written with it."""
@@ -50,7 +50,7 @@ class CellEntry:
 
 
 @dataclass(frozen=True)
-class Made:
+class NewRecord:
     """A record that was made in this kernel, by the session of that name, and what its output carries, if anything.
 
     `meta`: of that session, None where it is the notebook's, as the book knows it.
@@ -58,40 +58,40 @@ class Made:
 
     record: SessionRecord
     session: str = ""
-    carried: Carried | None = None
+    output_records: OutputRecord | None = None
     meta: SessionMeta | None = None
 
 
 @dataclass(frozen=True)
-class Conversation:
-    """What is sent, oldest first; the last turn may be cut short. `missing`: ids of what should be there and is nowhere.
+class RecordedConversation:
+    """What is sent, oldest first; the last turn may be cut short. `missing_ids`: ids of what should be there and is nowhere.
 
-    `whole`: the same with all of the last turn.
+    `uncut`: the same with all of the last turn.
     """
 
     sent: tuple[Sent, ...] = ()
-    missing: tuple[str, ...] = ()
-    whole: tuple[Sent, ...] = ()
+    missing_ids: tuple[str, ...] = ()
+    uncut: tuple[Sent, ...] = ()
 
     @property
     def turns(self) -> tuple[TurnRecord, ...]:
         """All of each, as it was recorded."""
-        return tuple(each for each in self.whole if isinstance(each, TurnRecord))
+        return tuple(each for each in self.uncut if isinstance(each, TurnRecord))
 
 
 @dataclass(frozen=True)
 class Book:
     """`cells`: those that hold a record, ask or move the conversation, in the notebook's order.
 
-    `saved`: what the notebook's metadata records, None where it records nothing. `carried`: by id, what an output carries
+    `saved`: what the notebook's metadata records, None where it records nothing. `output_records`: by id, what an output carries
     of each record that is not among those. `meta`: of the session that went on last. `no_metadata`: why `saved` is None.
     Raises RecordingError for two records with one id that differ.
     """
 
     cells: Sequence[CellEntry]
     saved: Recording | None = None
-    carried: Mapping[str, Carried] = field(default_factory=dict)
-    others: tuple[str, ...] = ()
+    output_records: Mapping[str, OutputRecord] = field(default_factory=dict)
+    unknown_records: tuple[str, ...] = ()
     meta: SessionMeta = _NO_SESSION
     no_metadata: str = ""
     sessions: Mapping[str, str] = field(default_factory=dict)
@@ -109,8 +109,8 @@ class Book:
                 sessions.setdefault(record.id, cell.session)
                 if known != record:
                     raise RecordingError(
-                        f"cell {cell.number}, {label(record)}: cell {first[record.id]} holds it too, and they differ: field "
-                        f"{differing_field(known, record)}"
+                        f"cell {cell.number}, {record_label(record)}: cell {first[record.id]} holds it too, and they differ: field "
+                        f"{first_differing_field(known, record)}"
                     )
         object.__setattr__(self, "records", found)
         object.__setattr__(self, "sessions", sessions)
@@ -123,32 +123,32 @@ class Book:
         """
         saved, held, no_metadata = _held(nb)
         known = {record.id for record in held.recording.records}
-        others = dict.fromkeys(held.recording.others)
+        others = dict.fromkeys(held.recording.unknown_records)
         kept: dict[str, list[dict[str, Any]]] = {}
-        for each in kept_in(nb):
+        for each in backed_up_records(nb):
             kept.setdefault(each["cell"], []).append(each["carried"])
-        carried: dict[str, Carried] = {}
+        carried: dict[str, OutputRecord] = {}
         entries = []
         spoken: dict[str, str] = {}
         moved: dict[str, str] = {}
         for index, cell in enumerate(nb["cells"]):
-            records = list(held.held.get(index, ()))
+            records = list(held.records_by_cell.get(index, ()))
             cell_id = cell.get("id") if isinstance(cell.get("id"), str) else None
-            for raw in (*carried_in(cell), *kept.get(cell_id or "", ())):
-                found = read_carried(index + 1, raw)
+            for raw in (*raw_output_records(cell), *kept.get(cell_id or "", ())):
+                found = read_output_record(index + 1, raw)
                 if isinstance(found.record, str):
                     others[found.record] = None
                     continue
                 records.append(found.record)
                 if found.record.id not in known:
                     carried.setdefault(found.record.id, found)
-            key = speaking_key(nb, cell)
+            key = conversation_key(nb, cell)
             if records or key is not None:
                 _check_alike(index + 1, records)
-                entry = CellEntry(cell_id, key or "", in_order(records), named_session(cell) or "", index + 1)
+                entry = CellEntry(cell_id, key or "", sort_records(records), session_name(cell) or "", index + 1)
                 entries.append(entry)
                 for record in entry.records:
-                    if record in entry.shown or asked_with(cell, record):
+                    if record in entry.shown or matches_options(cell, record):
                         spoken.setdefault(record.id, entry.session)
                     elif isinstance(record, Moved) and record.key == entry.key:
                         moved.setdefault(record.id, entry.session)
@@ -159,10 +159,10 @@ class Book:
     @classmethod
     def of_records(cls, records: Iterable[SessionRecord]) -> Book:
         """Without cells of a notebook: for the conversation of a recording."""
-        return cls([CellEntry(None, "", in_order(records))])
+        return cls([CellEntry(None, "", sort_records(records))])
 
     @property
-    def holds_answers(self) -> bool:
+    def has_answers(self) -> bool:
         """Whether a record tells of a turn, or is one: a clear that came first tells of none."""
         return any(not isinstance(record, ClearRecord) for record in self.records.values())
 
@@ -173,10 +173,10 @@ class Book:
             cleared = "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
             raise NoRecordingError(f"{self.no_metadata}. {cleared}" if self.no_metadata else cleared)
         beside = {name: session for name, session in self.sessions.items() if session and name in self.records}
-        return Recording(self.meta, in_order(self.records.values()), self.others, beside=beside)
+        return Recording(self.meta, sort_records(self.records.values()), self.unknown_records, session_names=beside)
 
     @property
-    def held(self) -> dict[int, tuple[SessionRecord, ...]]:
+    def records_by_cell(self) -> dict[int, tuple[SessionRecord, ...]]:
         """By the index of a cell, its records."""
         return {cell.number - 1: cell.records for cell in self.cells if cell.records}
 
@@ -184,16 +184,16 @@ class Book:
     def shown(self) -> tuple[SessionRecord, ...]:
         """What all cells show together: of one that was asked again its last answer, without the undo that made room for it."""
         runs = [cell.shown for cell in self.cells]
-        return in_order(record for run in runs for record in (run[1:] if _makes_room(run) else run))
+        return sort_records(record for run in runs for record in (run[1:] if _makes_room(run) else run))
 
     def cell(self, cell_id: str | None) -> CellEntry | None:
         """The cell of that id."""
         return next((cell for cell in self.cells if cell_id and cell.cell_id == cell_id), None)
 
-    def with_made(self, more: Iterable[Made]) -> Book:
+    def with_new(self, more: Iterable[NewRecord]) -> Book:
         """With these too, in the cells that made them; one that is here already gives way."""
         cells = list(self.cells)
-        carried, sessions = dict(self.carried), dict(self.sessions)
+        carried, sessions = dict(self.output_records), dict(self.sessions)
         meta, last = self.meta, max((record.seq for record in self.records.values()), default=0)
         for made in more:
             record = made.record
@@ -206,16 +206,16 @@ class Book:
                 cells.append(CellEntry(record.cell_id, key, (record,), made.session))
             else:
                 others = [each for each in cells[home].records if each.id != record.id]
-                cells[home] = replace(cells[home], records=in_order([*others, record]), session=made.session)
-            if made.carried is not None:
-                carried[record.id] = made.carried
-        return replace(self, cells=cells, carried=carried, sessions=sessions, meta=meta)
+                cells[home] = replace(cells[home], records=sort_records([*others, record]), session=made.session)
+            if made.output_records is not None:
+                carried[record.id] = made.output_records
+        return replace(self, cells=cells, output_records=carried, sessions=sessions, meta=meta)
 
-    def with_known(self, before: Book) -> Book:
+    def with_records_of(self, before: Book) -> Book:
         """With what was known `before` the notebook was read again, and it has lost since."""
         known = [(cell, record) for cell in before.cells for record in cell.records if record.id not in self.records]
-        return self.with_made(
-            Made(record, before.sessions[record.id], before.carried.get(record.id)) for _, record in known
+        return self.with_new(
+            NewRecord(record, before.sessions[record.id], before.output_records.get(record.id)) for _, record in known
         )
 
     def head(self, session: str = "") -> SessionRecord | None:
@@ -227,10 +227,10 @@ class Book:
         last = [max(reversed(records), key=lambda record: record.seq) for records in own if records]
         return max(last, key=lambda record: record.seq, default=None)
 
-    def conversation(self, at: SessionRecord | None) -> Conversation:
+    def conversation(self, at: SessionRecord | None) -> RecordedConversation:
         """What is sent with a prompt that comes after `at`; None: nothing. Raises RecordingError for what goes on from itself."""
         if at is None:
-            return Conversation()
+            return RecordedConversation()
         sent: list[Sent] = []
         whole: list[Sent] = []
         missing: dict[str, None] = {}  # in their order
@@ -240,9 +240,9 @@ class Book:
             record = self.records.get(ref.id)
             if isinstance(record, Sent):
                 if record.id in passed:
-                    raise RecordingError(f"{label(record)}: it goes on from itself. Restore the notebook.")
+                    raise RecordingError(f"{record_label(record)}: it goes on from itself. Restore the notebook.")
                 passed.add(record.id)
-                sent.append(cut_before(record, ref.step) if isinstance(record, TurnRecord) else record)
+                sent.append(truncate_turn(record, ref.step) if isinstance(record, TurnRecord) else record)
                 whole.append(record)
                 ref, ancestors = record.parent, record.ancestors
                 continue
@@ -251,7 +251,7 @@ class Book:
             here = next((n for n, each in enumerate(ancestors) if isinstance(self.records.get(each), Sent)), None)
             missing |= dict.fromkeys(ancestors[:here])
             ref = Ref(id=ancestors[here]) if here is not None else None
-        return Conversation(tuple(reversed(sent)), tuple(reversed(missing)), tuple(reversed(whole)))
+        return RecordedConversation(tuple(reversed(sent)), tuple(reversed(missing)), tuple(reversed(whole)))
 
 
 def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str], moved: Mapping[str, str]) -> dict[str, str]:
@@ -261,7 +261,7 @@ def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str], moved: Mapp
     another session since: what it holds is then of the session of the record after it, or before it, in its conversation. Where
     none of those is known, it is of the notebook's own; a command, of the one that its cell speaks to (`moved`).
     """
-    records = in_order(record for cell in cells for record in cell.records)
+    records = sort_records(record for cell in cells for record in cell.records)
     found = dict(spoken)
     for record in reversed(records):
         if record.parent is not None and record.id in found:
@@ -277,12 +277,12 @@ def _makes_room(run: Sequence[SessionRecord]) -> bool:
     return len(run) > 1 and not isinstance(run[0], TurnRecord)
 
 
-def cut_before(turn: TurnRecord, step: int) -> TurnRecord:
+def truncate_turn(turn: TurnRecord, step: int) -> TurnRecord:
     """`turn` without `step` and what came after it; END: as it is."""
     return turn if step == END else turn.model_copy(update={"steps": turn.steps[: step - 1], "dmail": None})
 
 
-def standing_steps(recording: Recording) -> dict[str, int]:
+def active_steps(recording: Recording) -> dict[str, int]:
     """Return by the id of each turn that was not undone how many of its steps were not: all, unless an undo cut it.
 
     A turn that was cleared, or is on another branch of the conversation, was not undone.
@@ -302,28 +302,28 @@ def standing_steps(recording: Recording) -> dict[str, int]:
     return {turn_id: count for turn_id, count in found.items() if turn_id in steps}
 
 
-def in_order(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
+def sort_records(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
     """By `seq`, each id once."""
     return tuple(sorted({record.id: record for record in records}.values(), key=lambda record: record.seq))
 
 
-def _held(nb: Any) -> tuple[Recording | None, Saved, str]:
+def _held(nb: Any) -> tuple[Recording | None, SavedRecording, str]:
     """What the notebook's metadata records, None where it records nothing; what its cells hold, pasted ones too; why None."""
     try:
         saved = read_saved(nb)
     except NoRecordingError as error:
-        meta = SessionMeta(session=replayed_session(nb) or UNNAMED)
+        meta = SessionMeta(session=replayed_session(nb) or SESSION_PLACEHOLDER)
         return None, read_cells(nb, meta), str(error).removesuffix(".")
     return saved.recording, saved, ""
 
 
 def _unnamed(nb: Any, records: Sequence[SessionRecord]) -> SessionMeta:
     """Of records in cells' metadata alone, which do not say what session they are of: a `%kin replay` cell may."""
-    named = replayed_session(nb) or (unnamed_session(records) if records else "")
+    named = replayed_session(nb) or (fallback_session_id(records) if records else "")
     return SessionMeta(session=named) if named else _NO_SESSION
 
 
-def _meta(saved: Recording | None, carried: Mapping[str, Carried]) -> SessionMeta | None:
+def _meta(saved: Recording | None, carried: Mapping[str, OutputRecord]) -> SessionMeta | None:
     """Of the session that made the last record, as far as that is known."""
     metas = {each.seq: saved.meta for each in saved.records} if saved is not None else {}
     for each in carried.values():
@@ -339,6 +339,6 @@ def _check_alike(number: int, records: Sequence[SessionRecord]) -> None:
         before = known.setdefault(record.id, record)
         if before != record:
             raise RecordingError(
-                f"cell {number}, {label(record)}: its output and its metadata, or two of its outputs, differ: field "
-                f"{differing_field(before, record)}"
+                f"cell {number}, {record_label(record)}: its output and its metadata, or two of its outputs, differ: field "
+                f"{first_differing_field(before, record)}"
             )

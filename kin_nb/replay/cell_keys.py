@@ -19,7 +19,7 @@ from kin_nb.core.records import SessionRecord, TurnRecord, UndoRecord, sha256
 _NBVAL = re.compile(r"[ \t]*#+[ \t]*NBVAL_")
 
 
-def normal_body(body: str) -> str:
+def normalize_prompt(body: str) -> str:
     """The prompt as it counts: NFC, LF, no blanks at line ends, no `# NBVAL_` lines, no blank lines at the end."""
     text = unicodedata.normalize("NFC", body).replace("\r\n", "\n").replace("\r", "\n")
     lines = [line.rstrip() for line in text.split("\n") if not _NBVAL.match(line)]
@@ -28,10 +28,10 @@ def normal_body(body: str) -> str:
 
 def cell_key(body: str, options: str) -> str:
     """sha256 hex of a cell's body and the options on its `%%kin` line (neither blanks between them nor `--cached` count)."""
-    return sha256([normal_body(body), " ".join(word for word in options.split() if word != "--cached")])
+    return sha256([normalize_prompt(body), " ".join(word for word in options.split() if word != "--cached")])
 
 
-def following_key(key: str, number: int) -> str:
+def flow_key(key: str, number: int) -> str:
     """The key of the turn that came `number` turns after the first one of a cell whose first has `key` (a flow)."""
     return sha256([key, number])
 
@@ -41,7 +41,7 @@ def command_key(command: str) -> str:
     return sha256(["command", command])
 
 
-def runs(records: Sequence[SessionRecord]) -> Iterator[tuple[SessionRecord, ...]]:
+def cell_runs(records: Sequence[SessionRecord]) -> Iterator[tuple[SessionRecord, ...]]:
     """`records`, in the order of their `seq`, by the runs of cells that made them.
 
     A run is a turn, with the undo that made room for it and the turns that followed it (a flow); or what a command did.
@@ -58,7 +58,7 @@ def runs(records: Sequence[SessionRecord]) -> Iterator[tuple[SessionRecord, ...]
 
 def last_run(records: Sequence[SessionRecord], key: str) -> tuple[SessionRecord, ...]:
     """Of a cell's `records` those that its last run with the text `key` made; empty where there are none."""
-    found = [run for run in runs(records) if key and run[0].key == key]
+    found = [run for run in cell_runs(records) if key and run[0].key == key]
     return found[-1] if found else ()
 
 
@@ -69,18 +69,18 @@ def _is_of(run: Sequence[SessionRecord], record: SessionRecord) -> bool:
     if isinstance(first, UndoRecord) and len(run) == 1:
         return bool(first.key) and first.key == record.key and first.head == record.parent
     turns = [each for each in run if isinstance(each, TurnRecord)]
-    return bool(turns) and record.key == following_key(turns[0].key, len(turns))
+    return bool(turns) and record.key == flow_key(turns[0].key, len(turns))
 
 
-def turns_of_cell(turns: Sequence[TurnRecord], position: int) -> Sequence[TurnRecord]:
+def flow_turns(turns: Sequence[TurnRecord], position: int) -> Sequence[TurnRecord]:
     """The turn at `position`, and those after it that the same run of its cell made."""
     key, end = turns[position].key, position + 1
-    while end < len(turns) and turns[end].key == following_key(key, end - position):
+    while end < len(turns) and turns[end].key == flow_key(key, end - position):
         end += 1
     return turns[position:end]
 
 
-def answer_in(
+def last_answer(
     standing: Sequence[TurnRecord], key: str, cell_id: str | None, *, edited: bool = False
 ) -> Sequence[TurnRecord]:
     """The turns that a cell made when it ran last, of a conversation as it stands; empty when there are none.
@@ -90,10 +90,10 @@ def answer_in(
     """
     keys = [turn.key for turn in standing]
     found = [n for n, each in enumerate(standing) if cell_id and each.cell_id == cell_id and (edited or keys[n] == key)]
-    begun = [n for n in found if not any(keys[n] == following_key(keys[m], n - m) for m in range(n))]
+    begun = [n for n in found if not any(keys[n] == flow_key(keys[m], n - m) for m in range(n))]
     if not begun:
         return ()
-    answer = turns_of_cell(standing, begun[-1])
+    answer = flow_turns(standing, begun[-1])
     return answer if edited or is_answer(answer[-1]) else ()
 
 
@@ -114,21 +114,21 @@ _LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
 _SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
 
 
-def asked_key(nb: Any, cell: Any) -> str | None:
+def prompt_key(nb: Any, cell: Any) -> str | None:
     """The key of a cell that asks the agent; None for every other, /commands too. In the Kin kernel cells without magic ask."""
     if cell["cell_type"] != "code":
         return None
-    source = as_prompt(cell["source"])
+    source = as_prompt_cell(cell["source"])
     found = _MAGIC.match(source)
     if found:
         body = found["body"] or ""
-        return None if is_command(normal_body(body)) else cell_key(body, found["options"] or "")
+        return None if is_command(normalize_prompt(body)) else cell_key(body, found["options"] or "")
     text = source.lstrip()
-    command = not text or text[0] in "%!?" or is_command(normal_body(text))
+    command = not text or text[0] in "%!?" or is_command(normalize_prompt(text))
     return cell_key(source, "") if is_kin_kernel(nb) and not command else None
 
 
-def as_prompt(source: str) -> str:
+def as_prompt_cell(source: str) -> str:
     """The text of a code cell, `%kin flow:NAME request` as the prompt that it is: it has a turn, and is played."""
     found = _ASKS.fullmatch(source)
     if found is None:
@@ -137,7 +137,7 @@ def as_prompt(source: str) -> str:
     return f"%%kin{' ' * bool(options)}{options}\n/{found['prompt'].rstrip()}"
 
 
-def moving_command(nb: Any, cell: Any) -> str | None:
+def conversation_command(nb: Any, cell: Any) -> str | None:
     """What a cell does that only moves the conversation (`undo 2`, `redo`, `clear`, `compact`); None for every other cell."""
     found = _MOVES.fullmatch(cell["source"]) if cell["cell_type"] == "code" else None
     if found is None or (found["bare"] and not is_kin_kernel(nb)):
@@ -145,19 +145,19 @@ def moving_command(nb: Any, cell: Any) -> str | None:
     return f"undo {int(found['turns'] or 1)}" if found["name"] == "undo" else found["name"]
 
 
-def speaking_key(nb: Any, cell: Any) -> str | None:
+def conversation_key(nb: Any, cell: Any) -> str | None:
     """The key of a cell that asks, or moves the conversation."""
-    command = moving_command(nb, cell)
-    return asked_key(nb, cell) if command is None else command_key(command)
+    command = conversation_command(nb, cell)
+    return prompt_key(nb, cell) if command is None else command_key(command)
 
 
-def moving_source(record: SessionRecord, session: str = "") -> str:
+def command_source(record: SessionRecord, session: str = "") -> str:
     """A cell that does what `record`, which is no turn, did."""
     command = f"undo {max(1, len(record.turns))}" if record.type == "undo" else record.type
     return f"%kin --session {session} {command}" if session else f"%kin {command}"
 
 
-def named_session(cell: Any) -> str | None:
+def session_name(cell: Any) -> str | None:
     """The name of the session that a cell speaks to, "" for the notebook's own; None for every other cell."""
     line = _LINE.match(cell["source"]) if cell["cell_type"] == "code" else None
     if line is None:
@@ -166,9 +166,9 @@ def named_session(cell: Any) -> str | None:
     return found["name"] if found else ""
 
 
-def asked_with(cell: Any, record: SessionRecord) -> bool:
+def matches_options(cell: Any, record: SessionRecord) -> bool:
     """Whether a turn was asked with the options that the cell has, whatever the prompt below them is now."""
-    found = _MAGIC.match(as_prompt(cell["source"])) if cell["cell_type"] == "code" else None
+    found = _MAGIC.match(as_prompt_cell(cell["source"])) if cell["cell_type"] == "code" else None
     options = (found["options"] or "") if found is not None else ""
     return isinstance(record, TurnRecord) and record.key == cell_key(escaped(record.prompt), options)
 
@@ -180,15 +180,15 @@ def is_kin_kernel(nb: Any) -> bool:
     return isinstance(name, str) and (name == "kin" or name.startswith("kin-"))
 
 
-def place_records(nb: Any, records: Sequence[SessionRecord]) -> dict[str, int]:
+def map_records_to_cells(nb: Any, records: Sequence[SessionRecord]) -> dict[str, int]:
     """Id -> index of the cell that each of `records`, in the order of `seq`, belongs to. What has no cell is left out.
 
     By the id of the cell that made it, where that still asks or moves the conversation; else by its key, in order: of several
     runs with one key the first goes to the first such cell, and so on; those left over were that last cell run again.
     """
-    keys = [speaking_key(nb, cell) for cell in nb["cells"]]
+    keys = [conversation_key(nb, cell) for cell in nb["cells"]]
     ids = {cell["id"]: n for n, cell in enumerate(nb["cells"]) if keys[n] is not None and cell.get("id")}
-    found = list(runs(records))
+    found = list(cell_runs(records))
     placed = {n: ids[run[0].cell_id] for n, run in enumerate(found) if run[0].cell_id in ids}
     taken = set(placed.values())
     alike: defaultdict[str | None, list[int]] = defaultdict(list)

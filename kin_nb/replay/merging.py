@@ -13,37 +13,37 @@ from typing import Any, Literal
 
 from kin_nb.core.records import SessionRecord
 from kin_nb.render.text import count
-from kin_nb.replay.binding_cells import drop_bound_cells
-from kin_nb.replay.book import Book, in_order
+from kin_nb.replay.binding_cells import remove_binding_cells
+from kin_nb.replay.book import Book, sort_records
 from kin_nb.replay.errors import RecordingError, ReplayError
-from kin_nb.replay.format.notebook_codec import RECORDS, differing_field, read_saved
+from kin_nb.replay.format.notebook_codec import RECORDS_KEY, first_differing_field, read_saved
 from kin_nb.replay.format.notebook_reader import as_node
-from kin_nb.replay.format.output_records import carried_in
-from kin_nb.replay.format.storage import KEY as SIDECAR
-from kin_nb.replay.format.storage import is_embedding
-from kin_nb.replay.recording import Recording, SessionMeta, label
+from kin_nb.replay.format.output_records import raw_output_records
+from kin_nb.replay.format.storage import SIDECAR_KEY as SIDECAR
+from kin_nb.replay.format.storage import is_recording_cell
+from kin_nb.replay.recording import Recording, SessionMeta, record_label
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.prompt_cells import about_stops
-from kin_nb.replay.saving.sources import in_folder
-from kin_nb.replay.saving.user_cells import drop_commands, marks_of_both, with_marks
+from kin_nb.replay.saving.prompt_cells import describe_unanswered
+from kin_nb.replay.saving.sources import relocate
+from kin_nb.replay.saving.user_cells import common_stamps, drop_commands, with_stamps
 
-How = Literal["same", "a", "b", "fork"]
+MergeKind = Literal["same", "a", "b", "fork"]
 
 
 @dataclass(frozen=True)
-class Merged:
-    """`how`: both have the same records; only one side went on; or both did. `head`: what the conversation ends with now.
+class MergedRecording:
+    """`kind`: both have the same records; only one side went on; or both did. `head`: what the conversation ends with now.
 
     Of two that are equally late that is A's here, and in a notebook that of the upper cell.
     """
 
     recording: Recording
-    how: How
+    kind: MergeKind
     head: SessionRecord | None
 
 
-def merge_recordings(base: Recording, a: Recording, b: Recording) -> Merged:
+def merge_recordings(base: Recording, a: Recording, b: Recording) -> MergedRecording:
     """All records of A and B: those that both added to BASE are two branches of the conversation, which goes on from the last.
 
     A record that one side took out since BASE is out. Raises ReplayError, naming turn and field, where one id has two records.
@@ -53,13 +53,13 @@ def merge_recordings(base: Recording, a: Recording, b: Recording) -> Merged:
     _check_agree("B", b, "A", a)
     ours, theirs, was = ({record.id for record in each.records} for each in (a, b, base))
     removed = was - (ours & theirs)
-    records = in_order(record for record in (*a.records, *b.records) if record.id not in removed)
+    records = sort_records(record for record in (*a.records, *b.records) if record.id not in removed)
     new_a, new_b = ours - was - theirs, theirs - was - ours
-    how: How = "fork" if new_a and new_b else "a" if new_a else "b" if new_b else "same"
-    others = tuple(dict.fromkeys((*a.others, *b.others)))
-    beside = {**b.beside, **a.beside}
+    how: MergeKind = "fork" if new_a and new_b else "a" if new_a else "b" if new_b else "same"
+    others = tuple(dict.fromkeys((*a.unknown_records, *b.unknown_records)))
+    beside = {**b.session_names, **a.session_names}
     head = max((each for each in records if each.id not in beside), key=lambda record: record.seq, default=None)
-    return Merged(Recording(_meta(base, a, b), records, others, beside=beside), how, head)
+    return MergedRecording(Recording(_meta(base, a, b), records, others, session_names=beside), how, head)
 
 
 def _check_agree(side: str, ours: Recording, other: str, theirs: Recording) -> None:
@@ -68,8 +68,8 @@ def _check_agree(side: str, ours: Recording, other: str, theirs: Recording) -> N
         before = known.get(record.id, record)
         if _comparable(before) != _comparable(record):
             raise ReplayError(
-                f"{label(record)} of {side} is not what {other} has under its id: field {differing_field(before, record)} differs "
-                "(redacted, saved without results, or edited). Name notebooks that were saved alike."
+                f"{record_label(record)} differs in {side} and {other}: field {first_differing_field(before, record)}.\n"
+                "One was redacted, saved without results, or edited. Give notebooks that were saved with the same options."
             )
 
 
@@ -108,10 +108,10 @@ class _Entry:
     other: int | None = None
 
 
-def comparable(nb: Any, name: str = "the notebook") -> Any:
+def normalized(nb: Any, name: str = "the notebook") -> Any:
     """A copy without the cells that saving makes anew, each cell with an id of its own. Raises UnreadableNotebookError."""
     nb = as_node(nb, name)
-    drop_bound_cells(nb)
+    remove_binding_cells(nb)
     used: set[str] = set()
     for n, cell in enumerate(nb["cells"]):
         cell_id = cell.get("id")
@@ -144,14 +144,14 @@ def _hold(cell: Any, sides: Sequence[Any]) -> None:
     records = [raw for side in sides for raw in _records(side)]
     cell["metadata"].pop("kin", None)
     if records:
-        cell["metadata"]["kin"] = {RECORDS: records}
+        cell["metadata"]["kin"] = {RECORDS_KEY: records}
 
 
 def _records(cell: Any) -> list[Any]:
     """Those that a cell holds, as they are stored there."""
     kin = cell["metadata"].get("kin")
-    found = kin.get(RECORDS) if isinstance(kin, dict) else None
-    carried = [each["record"] for each in carried_in(cell) if isinstance(each.get("record"), dict)]
+    found = kin.get(RECORDS_KEY) if isinstance(kin, dict) else None
+    carried = [each["record"] for each in raw_output_records(cell) if isinstance(each.get("record"), dict)]
     return [*(found if isinstance(found, list) else []), *carried]
 
 
@@ -263,7 +263,7 @@ def _pairs(
 
 def _content(cell: Any) -> Content:
     """What a person wrote: which recording the first cell names is not that."""
-    text = "%%kin_recording" if is_embedding(cell) else _NAME.sub(r"\1", cell["source"])
+    text = "%%kin_recording" if is_recording_cell(cell) else _NAME.sub(r"\1", cell["source"])
     return cell["cell_type"], text
 
 
@@ -281,13 +281,13 @@ def _free(wanted: str, used: set[str]) -> str:
 class MergedNotebook:
     """`notes`: how many cells say that a person has to choose. `merged.recording` is what `nb` plays, but for cells' keys.
 
-    `said`: what was left out, and where a replay stops.
+    `messages`: what was left out, and where a replay stops.
     """
 
     nb: Any
-    merged: Merged
+    merged: MergedRecording
     notes: int
-    said: Sequence[str]
+    messages: Sequence[str]
 
 
 def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Path(), Path())) -> MergedNotebook:
@@ -296,15 +296,15 @@ def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Pat
     `folders`: A's, and that of the new notebook. Raises ReplayError naming the notebook and the turn.
     """
     merged = merge_recordings(_read("BASE", base), _read("A", a), _read("B", b))
-    cells = merge_cells(comparable(base, "BASE"), comparable(a, "A"), comparable(b, "B"))
-    recording = in_folder(merged.recording, *folders)
+    cells = merge_cells(normalized(base, "BASE"), normalized(a, "A"), normalized(b, "B"))
+    recording = relocate(merged.recording, *folders)
     commands = drop_commands(cells.nb, recording)
-    form = SaveOptions(portable=any(map(is_embedding, a["cells"])), sidecar=SIDECAR in a["metadata"]["kin"])
+    form = SaveOptions(portable=any(map(is_recording_cell, a["cells"])), sidecar=SIDECAR in a["metadata"]["kin"])
     nb = session_notebook(recording, source_nb=cells.nb, options=form)
     left_out = f"Left out: {count(commands, 'command')}." if commands else ""
-    said = [*filter(None, (left_out, about_stops(nb, read_saved(nb).held)))]
+    said = [*filter(None, (left_out, describe_unanswered(nb, read_saved(nb).records_by_cell)))]
     merged = replace(merged, head=Book.collect(nb).head())
-    return MergedNotebook(with_marks(nb, marks_of_both(a, b)), merged, cells.notes, said)
+    return MergedNotebook(with_stamps(nb, common_stamps(a, b)), merged, cells.notes, said)
 
 
 def _read(name: str, nb: Any) -> Recording:

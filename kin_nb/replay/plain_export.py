@@ -20,13 +20,13 @@ from kin_nb.core.redaction import SECRET, WORKSPACE
 from kin_nb.render import clean, one_line
 from kin_nb.render.diff import without_header
 from kin_nb.render.summary import PYTHON, in_words
-from kin_nb.replay.binding_cells import RAISES, is_bound_cell, tolerant
-from kin_nb.replay.book import standing_steps
-from kin_nb.replay.cell_keys import asked_key, is_kin_kernel, moving_command
+from kin_nb.replay.binding_cells import RAISES_TAG, catching_errors, is_binding_cell
+from kin_nb.replay.book import active_steps
+from kin_nb.replay.cell_keys import conversation_command, is_kin_kernel, prompt_key
 from kin_nb.replay.format.notebook_codec import read_saved
-from kin_nb.replay.format.redacted_text import TAKEN_OUT
+from kin_nb.replay.format.redacted_text import REDACTED_TAG
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.build import FAILED, Cell, session_notebook
+from kin_nb.replay.saving.build import FAILED_TAG, ExecutedCell, session_notebook
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -342,16 +342,16 @@ def apply_change(path: str, patch: str) -> None:
     file.write_bytes("".join(lines).encode())
 
 
-_OURS = re.compile(r"[ \t]*%(kin|(re)?load_ext[ \t]+kin_nb)\b")
+_KIN_LINE = re.compile(r"[ \t]*%(kin|(re)?load_ext[ \t]+kin_nb)\b")
 _PROMPT = re.compile(r"\n*%%kin\b")
 _PYTHON3 = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-_ABOUT = """\
+_INTRODUCTION = """\
 **A session of an agent, without the agent.** This was exported from a session notebook of kin_nb, which it no longer needs:
 what the agent ran and changed stands here as ordinary cells, its prompts and replies as text. Nobody has looked over these
 cells for you: read them before you run them. They run once, from the top, with {where} as it was when the session began."""
 
 
-def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[Cell] | None = None) -> Any:
+def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[ExecutedCell] | None = None) -> Any:
     """The session as a notebook (NotebookNode) that needs no kin_nb: no records, no prompts that ask, no outputs of ours.
 
     `source_nb`: the notebook that holds it, or the `cells` that ran; its other cells stay. Turns that were undone are left
@@ -359,8 +359,8 @@ def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[
     """
     nb = session_notebook(recording, source_nb=source_nb, cells=cells)
     folder = _folder(recording)
-    standing = standing_steps(recording)
-    held = read_saved(nb).held
+    standing = active_steps(recording)
+    held = read_saved(nb).records_by_cell
     taken = {cell["id"] for cell in nb["cells"]}
     ids = (name for n in count(1) if (name := f"plain-{n}") not in taken)
     plain: list[Any] = []
@@ -369,7 +369,7 @@ def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[
         turns = [record for record in held.get(index, ()) if isinstance(record, TurnRecord)]
         if turns:
             made = [each for turn in turns for each in _turn(turn, standing.get(turn.id), folder)]
-        elif is_bound_cell(nb, cell) or moving_command(nb, cell) is not None:
+        elif is_binding_cell(nb, cell) or conversation_command(nb, cell) is not None:
             continue
         else:
             made = list(_own(nb, cell))
@@ -390,7 +390,7 @@ def _folder(recording: Recording) -> str:
 
 def _head(folder: str, *, changes: bool) -> Iterator[PlainCell]:
     where = f"the folder {code_span(folder)}" if folder else "the notebook's folder"
-    yield PlainCell("markdown", _ABOUT.format(where=where))
+    yield PlainCell("markdown", _INTRODUCTION.format(where=where))
     lines = []
     if folder:
         missing = f"{folder} is not here: the cells below work on its files. Run this notebook where it is."
@@ -430,7 +430,7 @@ def _own(nb: Any, cell: Any) -> Iterator[Any]:
     if cell["cell_type"] != "code":
         yield cell
         return
-    asked = asked_key(nb, cell) is not None
+    asked = prompt_key(nb, cell) is not None
     if asked:
         text = _PROMPT.sub("", source, count=1).partition("\n")[2] if _PROMPT.match(source) else source
         yield PlainCell("markdown", f"**A prompt that was never run**\n\n{fenced(text)}")
@@ -442,12 +442,12 @@ def _own(nb: Any, cell: Any) -> Iterator[Any]:
         lines = lines[1:]
     cell["outputs"] = [output for output in cell["outputs"] if "kin" not in (output.get("metadata") or {})]
     if any(output["output_type"] == "error" for output in cell["outputs"]):
-        cell["metadata"]["tags"] = list(dict.fromkeys([*cell["metadata"].get("tags", []), RAISES]))
-    if source.startswith("%%") or not any(_OURS.match(line) for line in lines):
+        cell["metadata"]["tags"] = list(dict.fromkeys([*cell["metadata"].get("tags", []), RAISES_TAG]))
+    if source.startswith("%%") or not any(_KIN_LINE.match(line) for line in lines):
         cell["source"] = "\n".join(lines)
         yield cell
-    elif any(line.strip() for line in lines if not _OURS.match(line)):
-        cell["source"] = "\n".join(f"# {line}" if _OURS.match(line) else line for line in lines)
+    elif any(line.strip() for line in lines if not _KIN_LINE.match(line)):
+        cell["source"] = "\n".join(f"# {line}" if _KIN_LINE.match(line) else line for line in lines)
         yield cell
 
 
@@ -456,8 +456,8 @@ def _notebook_cell(plain: PlainCell, ids: Iterator[str]) -> Any:
 
     if plain.kind == "markdown":
         return new_markdown_cell(plain.source, id=next(ids))
-    caught = tolerant(plain.source) if plain.fails else None
-    tags = {"tags": [RAISES]} if plain.fails and caught is None else {}
+    caught = catching_errors(plain.source) if plain.fails else None
+    tags = {"tags": [RAISES_TAG]} if plain.fails and caught is None else {}
     return new_code_cell(caught or plain.source, id=next(ids), metadata=tags)
 
 
@@ -469,7 +469,7 @@ def _drop_metadata(nb: Any, source_nb: Any) -> None:
     for cell in nb["cells"]:
         tags = cell["metadata"].get("tags")
         if isinstance(tags, list):
-            cell["metadata"]["tags"] = [tag for tag in tags if tag not in (FAILED, TAKEN_OUT)]
+            cell["metadata"]["tags"] = [tag for tag in tags if tag not in (FAILED_TAG, REDACTED_TAG)]
     theirs = source_nb["metadata"].get("jupytext") if source_nb is not None else None
     settings = {key: _without_us(value) for key, value in theirs.items()} if isinstance(theirs, dict) else {}
     nb["metadata"]["jupytext"] = {key: value for key, value in settings.items() if value}

@@ -42,7 +42,7 @@ class WorkspaceMeta(Record):
         return branch
 
     @classmethod
-    def of_place(cls, place: Mapping[str, Any], folder: Path) -> WorkspaceMeta:
+    def from_place(cls, place: Mapping[str, Any], folder: Path) -> WorkspaceMeta:
         """From a header, or core's `workspace_place`, for a notebook in `folder`. Older logs name no branch."""
         path = os.path.relpath(place["workspace"], folder)
         return cls(path=path, commit=place["commit"], branch=place.get("branch"))
@@ -60,7 +60,7 @@ class SessionMeta(Record):
     tools_sha: str = Field(default="", pattern=_SHA_OR_NONE)
 
     @classmethod
-    def of_session(cls, header: Mapping[str, Any], folder: Path) -> SessionMeta:
+    def from_header(cls, header: Mapping[str, Any], folder: Path) -> SessionMeta:
         """From a session's header (`Agent.header`, the log's first line), for a notebook in `folder`.
 
         Raises LookupError, TypeError or ValueError for what is no such header.
@@ -69,7 +69,7 @@ class SessionMeta(Record):
             session=header["session"],
             kin_nb=__version__,
             model=header["model"],
-            workspace=WorkspaceMeta.of_place(header, folder),
+            workspace=WorkspaceMeta.from_place(header, folder),
             system_prompt_sha=header["system_prompt"],
             tools_sha=header["tools"],
         )
@@ -77,24 +77,24 @@ class SessionMeta(Record):
     @classmethod
     def without_agent(cls, session: str, place: Mapping[str, Any], folder: Path) -> SessionMeta:
         """Of a session that no model was asked in yet; `place` as in `WorkspaceMeta.of_place`."""
-        return cls(session=session, kin_nb=__version__, workspace=WorkspaceMeta.of_place(place, folder))
+        return cls(session=session, kin_nb=__version__, workspace=WorkspaceMeta.from_place(place, folder))
 
 
 @dataclass(frozen=True)
 class Recording:
     """The records of a notebook, in the order of their `seq`. Equal recordings are equal, wherever they were read from.
 
-    `others` holds records of types that a later kin_nb wrote, each as canonical JSON: kept, named, never played.
-    `listed`: the short hash of each record that was saved, by its id; None: of those that are here. A cell may have been
-    deleted since, or pasted. `beside`: by the id of a record, the name of the session that it is of, if that is not the
+    `unknown_records` holds records of types that a later kin_nb wrote, each as canonical JSON: kept, named, never played.
+    `saved_shas`: the short hash of each record that was saved, by its id; None: of those that are here. A cell may have been
+    deleted since, or pasted. `session_names`: by the id of a record, the name of the session that it is of, if that is not the
     notebook's own. Raises ValueError for two records with one id, or a record without one.
     """
 
     meta: SessionMeta
     records: tuple[SessionRecord, ...] = ()
-    others: tuple[str, ...] = ()
-    listed: Mapping[str, str] | None = None
-    beside: Mapping[str, str] = field(default_factory=dict)
+    unknown_records: tuple[str, ...] = ()
+    saved_shas: Mapping[str, str] | None = None
+    session_names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ids = {record.id for record in self.records}
@@ -118,13 +118,16 @@ class Recording:
     @cached_property
     def shas(self) -> Mapping[str, str]:
         """By the id of each record, the first SHORT digits of its hash; those of a later version that have no id by that."""
-        known = {record.id: record_sha(record)[:SHORT] for record in self.records}
-        return known | {other_id(other): other_sha(other)[:SHORT] for other in map(json.loads, self.others)}
+        known = {record.id: record_sha(record)[:SHORT_SHA] for record in self.records}
+        return known | {
+            unknown_record_id(other): unknown_record_sha(other)[:SHORT_SHA]
+            for other in map(json.loads, self.unknown_records)
+        }
 
     @cached_property
     def digest(self) -> str:
         """Of what was saved: deleting a cell, or pasting one, does not change it."""
-        return digest_of(self.meta, self.shas if self.listed is None else self.listed)
+        return digest_of(self.meta, self.shas if self.saved_shas is None else self.saved_shas)
 
     @property
     def name(self) -> str:
@@ -132,23 +135,23 @@ class Recording:
         return f"{self.session}@{self.digest[:12]}"
 
     @property
-    def other_types(self) -> tuple[str, ...]:
+    def unknown_types(self) -> tuple[str, ...]:
         """The types of the records that this version cannot play, sorted, each once."""
-        return tuple(sorted({str(json.loads(text).get("type")) for text in self.others}))
+        return tuple(sorted({str(json.loads(text).get("type")) for text in self.unknown_records}))
 
 
-def unnamed_session(records: Iterable[SessionRecord]) -> str:
+def fallback_session_id(records: Iterable[SessionRecord]) -> str:
     """An id for the session of records that do not say which it is: the same whoever reads them."""
     first = min(records, key=lambda record: (record.seq, record.id))
     return str(UUID(sha256(["session", first.id])[:32]))
 
 
-def label(record: SessionRecord) -> str:
+def record_label(record: SessionRecord) -> str:
     """What a person calls it: `turn 3`, or what it did."""
     return f"turn {record.turn}" if isinstance(record, TurnRecord) else record.type
 
 
-SHORT = 16
+SHORT_SHA = 16
 """Hex digits of a hash that are stored beside the whole one of what it is part of: they only tell where a change is."""
 
 
@@ -162,7 +165,7 @@ def record_sha(record: SessionRecord) -> str:
     """sha256 of a record, defaults left out, so that a later field keeps old hashes; of a turn with its steps' hashes."""
     if isinstance(record, TurnRecord):
         return turn_sha(record)
-    return other_sha(move_json(record))
+    return unknown_record_sha(move_fields(record))
 
 
 def step_sha(step: RecordedStep) -> str:
@@ -176,27 +179,27 @@ def turn_sha(turn: TurnRecord) -> str:
     return sha256({**fields, "type": turn.type, "steps": [step_sha(step) for step in turn.steps]})
 
 
-def move_json(record: Moved) -> dict[str, Any]:
+def move_fields(record: Moved) -> dict[str, Any]:
     """As it is stored, but for its hash."""
     fields: dict[str, Any] = json.loads(canonical_json(record.model_dump(exclude_defaults=True)))
     return {**fields, "type": record.type}
 
 
-def other_sha(record: dict[str, Any]) -> str:
+def unknown_record_sha(record: dict[str, Any]) -> str:
     """sha256 of a record of any other type, `sha` left out."""
-    return sha256(whole_numbers({key: value for key, value in record.items() if key != "sha"}))
+    return sha256(normalize_numbers({key: value for key, value in record.items() if key != "sha"}))
 
 
-def other_id(record: dict[str, Any]) -> str:
+def unknown_record_id(record: dict[str, Any]) -> str:
     """Of a record of a type that this version does not know: its own, or the first digits of its hash."""
     named = record.get("id")
-    return named if isinstance(named, str) and named else other_sha(record)[:SHORT]
+    return named if isinstance(named, str) and named else unknown_record_sha(record)[:SHORT_SHA]
 
 
-def whole_numbers(value: Any) -> Any:
+def normalize_numbers(value: Any) -> Any:
     """`value` with 1.0 as 1: front ends written in JavaScript write either."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
-        return {key: whole_numbers(item) for key, item in value.items()}
-    return [whole_numbers(item) for item in value] if isinstance(value, list) else value
+        return {key: normalize_numbers(item) for key, item in value.items()}
+    return [normalize_numbers(item) for item in value] if isinstance(value, list) else value

@@ -18,8 +18,8 @@ from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.summary import in_words
 from kin_nb.render.terminal import columns, fit, pad
 from kin_nb.render.text import count
-from kin_nb.replay.book import standing_steps
-from kin_nb.replay.cell_keys import normal_body
+from kin_nb.replay.book import active_steps
+from kin_nb.replay.cell_keys import normalize_prompt
 from kin_nb.replay.recording import Recording
 
 Mark = Literal["=", "-", "+", "~"]
@@ -27,7 +27,7 @@ Mark = Literal["=", "-", "+", "~"]
 
 
 @dataclass(frozen=True)
-class Call:
+class CallDiff:
     mark: Mark
     name: str
     summary: str
@@ -49,7 +49,7 @@ class FileOutcome:
 
 
 @dataclass(frozen=True)
-class File:
+class FileDiff:
     """`a`, `b`: None when that run did not change it. `same`: it came out the same in both."""
 
     path: str
@@ -59,7 +59,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Figures:
+class Totals:
     """`cost`: USD as text, "" when it is unknown of any part."""
 
     steps: int
@@ -71,7 +71,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Side:
+class TurnSide:
     """One run's turn. `taken_back`: an undo took it, or part of it, back, and nothing gave it back."""
 
     turn: int
@@ -79,17 +79,17 @@ class Side:
     model: str
     outcome: str
     taken_back: bool
-    figures: Figures
+    figures: Totals
 
 
 @dataclass(frozen=True)
 class TurnDiff:
     """`a`, `b`: None when that run has no such turn, and then its calls and files are all the other's."""
 
-    a: Side | None
-    b: Side | None
-    calls: tuple[Call, ...]
-    files: tuple[File, ...]
+    a: TurnSide | None
+    b: TurnSide | None
+    calls: tuple[CallDiff, ...]
+    files: tuple[FileDiff, ...]
 
     @property
     def same_prompt(self) -> bool:
@@ -107,8 +107,8 @@ class TurnDiff:
 @dataclass(frozen=True)
 class RunDiff:
     turns: tuple[TurnDiff, ...]
-    total_a: Figures
-    total_b: Figures
+    total_a: Totals
+    total_b: Totals
 
     def cleaned(self, clean: Callable[[str], str]) -> RunDiff:
         """The same without what `clean` takes out of prompts and calls."""
@@ -145,7 +145,7 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 def _whole(run: Recording) -> list[TurnRecord]:
     """The turns of which nothing was taken back, as the very objects of the recording."""
-    standing = standing_steps(run)
+    standing = active_steps(run)
     return [turn for turn in run.turns if standing.get(turn.id) == len(turn.steps)]
 
 
@@ -158,14 +158,14 @@ def _pairs(a: Sequence[TurnRecord], b: Sequence[TurnRecord]) -> Iterator[tuple[T
 
 
 def _words(prompt: str) -> str:
-    return normal_body(prompt)
+    return normalize_prompt(prompt)
 
 
-def _side(turn: TurnRecord, *, taken_back: bool) -> Side:
-    return Side(turn.turn, turn.prompt, turn.model, turn.outcome, taken_back, _total([turn]))
+def _side(turn: TurnRecord, *, taken_back: bool) -> TurnSide:
+    return TurnSide(turn.turn, turn.prompt, turn.model, turn.outcome, taken_back, _total([turn]))
 
 
-def _calls(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[Call]:
+def _calls(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[CallDiff]:
     """As a diff of what is said of each call; where the words are the same, the arguments decide."""
     ours, theirs = (turn.calls if turn else () for turn in (a, b))
     alike = SequenceMatcher(None, [_said(call) for call in ours], [_said(call) for call in theirs], autojunk=False)
@@ -182,8 +182,8 @@ def _said(call: RecordedCall) -> tuple[str, str, str, int | None]:
     return call.name, in_words(call), call.status, call.exit
 
 
-def _call(mark: Mark, call: RecordedCall) -> Call:
-    return Call(mark, *_said(call))
+def _call(mark: Mark, call: RecordedCall) -> CallDiff:
+    return CallDiff(mark, *_said(call))
 
 
 def _arguments(call: RecordedCall) -> str:
@@ -195,11 +195,11 @@ def _arguments(call: RecordedCall) -> str:
         return text
 
 
-def _files(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[File]:
+def _files(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[FileDiff]:
     ours, theirs = (_outcomes(turn) for turn in (a, b))
     for path in sorted(ours.keys() | theirs.keys()):
         one, other = ours.get(path), theirs.get(path)
-        yield File(path, one, other, one is not None and other is not None and _alike(one, other))
+        yield FileDiff(path, one, other, one is not None and other is not None and _alike(one, other))
 
 
 def _alike(one: FileOutcome, other: FileOutcome) -> bool:
@@ -223,12 +223,12 @@ def _outcome(made: Sequence[FileChange]) -> FileOutcome:
     return FileOutcome(sum(c[0] for c in counted), sum(c[1] for c in counted), last.after, last.after_mode)
 
 
-def _total(records: Sequence[SessionRecord]) -> Figures:
+def _total(records: Sequence[SessionRecord]) -> Totals:
     """Of turns, and of compactions between them."""
     turns = [record for record in records if isinstance(record, TurnRecord)]
     paid = [record for record in records if isinstance(record, Sent)]
     costs = [_usd(record.cost) for record in paid if isinstance(record, TurnRecord) or record.cost]
-    return Figures(
+    return Totals(
         steps=sum(len(turn.steps) for turn in turns),
         calls=sum(len(turn.calls) for turn in turns),
         files=len({change.path for turn in turns for call in turn.calls for change in call.files}),
@@ -258,7 +258,7 @@ _LEGEND = "= in both   - only in A   + only in B   ~ in both, not the same"
 
 
 @dataclass(frozen=True)
-class Run:
+class RunLabel:
     """`name`: what the person called it. `recording`: SESSION@DIGEST12."""
 
     name: str
@@ -266,13 +266,13 @@ class Run:
     model: str
 
     @classmethod
-    def of(cls, name: str, recording: Recording) -> Run:
+    def of(cls, name: str, recording: Recording) -> RunLabel:
         """With the models of its turns, each once."""
         models = dict.fromkeys(turn.model for turn in recording.turns if turn.model)
         return cls(name, recording.name, ", ".join(models) or recording.meta.model)
 
 
-def diff_json(a: Run, b: Run, found: RunDiff) -> str:
+def diff_json(a: RunLabel, b: RunLabel, found: RunDiff) -> str:
     """One document: `a`, `b`, `same`, `turns` (each with `same`), `totals`."""
     turns = [{"same": turn.same, **asdict(turn)} for turn in found.turns]
     totals = {"a": asdict(found.total_a), "b": asdict(found.total_b)}
@@ -280,7 +280,7 @@ def diff_json(a: Run, b: Run, found: RunDiff) -> str:
     return json.dumps(document, indent=2)
 
 
-def diff_text(a: Run, b: Run, found: RunDiff, width: int) -> str:
+def diff_text(a: RunLabel, b: RunLabel, found: RunDiff, width: int) -> str:
     """No line is wider than `width` columns, and none tells anything by colour."""
     width = max(width, NARROWEST)
     lines = [f"A  {_run(a)}", f"B  {_run(b)}"]
@@ -293,7 +293,7 @@ def diff_text(a: Run, b: Run, found: RunDiff, width: int) -> str:
     return "\n".join(fit(line, width).rstrip() for line in lines)
 
 
-def _run(run: Run) -> str:
+def _run(run: RunLabel) -> str:
     return one_line(f"{run.name} · {run.model or 'unknown model'} · {run.recording}", 400)
 
 
@@ -318,28 +318,28 @@ def _turn(turn: TurnDiff, width: int) -> Iterator[str]:
         yield f"  {_file(file, width - 2)}"
 
 
-def _number(a: Side | None, b: Side | None) -> str:
+def _number(a: TurnSide | None, b: TurnSide | None) -> str:
     if a and b:
         return f"turn {a.turn}" if a.turn == b.turn else f"turn {a.turn} of A, turn {b.turn} of B"
     return f"turn {a.turn}, only in A" if a else f"turn {b.turn if b else 0}, only in B"
 
 
-def _model(side: Side | None) -> str:
+def _model(side: TurnSide | None) -> str:
     return side.model or "unknown" if side else ""
 
 
-def _outcome_text(side: Side | None) -> str:
+def _outcome_text(side: TurnSide | None) -> str:
     return f"{side.outcome}{', taken back' if side.taken_back else ''}" if side else "no such turn"
 
 
-def _total_rows(a: Figures | None, b: Figures | None, width: int) -> Iterator[str]:
+def _total_rows(a: Totals | None, b: Totals | None, width: int) -> Iterator[str]:
     for label, field in _NUMBERS.items():
         shown = [f"{getattr(figures, field):,}" if figures else "" for figures in (a, b)]
         yield _row(width, label, shown[0], shown[1])
     yield _row(width, "cost", _cost(a), _cost(b))
 
 
-def _cost(figures: Figures | None) -> str:
+def _cost(figures: Totals | None) -> str:
     if figures is None:
         return ""
     return f"${figures.cost}" if figures.cost else "unknown"
@@ -350,7 +350,7 @@ def _row(width: int, label: str, a: str, b: str) -> str:
     return f"  {pad(label, _LABEL)}{pad(one_line(a), half)}  {fit(one_line(b), half)}"
 
 
-def _call_line(call: Call, width: int) -> str:
+def _call_line(call: CallDiff, width: int) -> str:
     """The summary is what gives way: how it ended must be in sight."""
     ended = {"ok": "done", "error": "failed"}.get(call.status, call.status)
     end = f" · {ended}{f', exit {call.exit}' if call.exit else ''}"
@@ -358,7 +358,7 @@ def _call_line(call: Call, width: int) -> str:
     return fit(f"{name}  {call.summary}" if call.summary else name, width - columns(end)) + end
 
 
-def _file(file: File, width: int) -> str:
+def _file(file: FileDiff, width: int) -> str:
     if file.a is None or file.b is None:
         mark, end = "+" if file.a is None else "-", f" · {_line_counts(file.a or file.b)}"
     else:

@@ -15,7 +15,7 @@ from kin_nb.core.records import TurnRecord
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.playback.locate import examples_folder
-from kin_nb.replay.rerun.drift import HARMLESS, compare_call
+from kin_nb.replay.rerun.drift import MATCHING, compare_call
 from tests.model_server import ModelServer
 
 QUICKSTART = examples_folder() / "quickstart.ipynb"
@@ -74,5 +74,5 @@ def test_the_quickstart_lived_again_gives_the_recorded_session(lab, kin_home, mo
     assert [turn.key for turn in again.turns] == [turn.key for turn in recorded.turns]
     for old, new in zip(recorded.turns, again.turns, strict=True):
         assert [step.content for step in new.steps] == [step.content for step in old.steps]
-        assert {compare_call(a, b).kind for a, b in zip(old.calls, new.calls, strict=True)} <= HARMLESS
+        assert {compare_call(a, b).kind for a, b in zip(old.calls, new.calls, strict=True)} <= MATCHING
         assert [call.decision for call in new.calls] == [call.decision for call in old.calls]

@@ -6,7 +6,7 @@ import nbformat
 from nbformat.v4 import new_code_cell
 
 from browser.lab import Lab
-from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
 from kin_nb.replay.saving.build import session_notebook
 from tests.model_server import ModelServer
 from tests.unit.replay.sessions import recording, turn
@@ -55,5 +55,7 @@ def test_a_notebook_that_only_the_front_end_saved_plays_after_a_restart(lab: Lab
     assert len(model_server.requests) == 2
     lab.save()
     played = (lab.workspace / "copy.ipynb").read_text()
-    assert (KEPT in played, played.count(f'"{KEY}"')) == (False, 2), "the copy went when all cells carried theirs again"
+    assert (BACKUP_KEY in played, played.count(f'"{RECORD_KEY}"')) == (False, 2), (
+        "the copy went when all cells carried theirs again"
+    )
     assert len(played) < len(text) + 4_000, "the two notices on the page"

@@ -13,7 +13,7 @@ from queue import Empty
 
 from jupyter_client import BlockingKernelClient, KernelManager
 
-from kin_nb.replay.runner.execution import over_sockets
+from kin_nb.replay.runner.execution import socket_settings
 from tests.model_server import ModelServer
 from tests.notebook.people import UNPLAYED
 
@@ -183,7 +183,7 @@ class LiveKernel(Client):
         cwd: Path | None = None,
     ) -> None:
         self._sockets = tempfile.TemporaryDirectory(prefix="kin-")
-        self.manager = KernelManager(kernel_name="python3", **over_sockets(Path(self._sockets.name)))
+        self.manager = KernelManager(kernel_name="python3", **socket_settings(Path(self._sockets.name)))
         self.manager.kernel_spec.argv = [sys.executable, "-m", module, "-f", "{connection_file}"]
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("KIN_", "PYTEST_"))}
         self.manager.start_kernel(

@@ -10,7 +10,7 @@ from notebook_client import LiveKernel, kept_outputs, run, shown
 from page import Page
 
 from kin_nb.core.safety.audit import AuditEntry
-from kin_nb.replay.binding_cells import BOUND
+from kin_nb.replay.binding_cells import BINDING_TAG
 from tests.model_server import ModelServer, tool_call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
@@ -198,7 +198,7 @@ def test_in_a_saved_notebook_its_own_cell_binds_them_until_it_is_deleted(page, o
     for number in range(len(saved.cells)):
         ended(saved, begin(saved, number))
     assert value(saved, "clean, ran") == "2 ['clean']"
-    saved.nb["cells"] = [cell for cell in saved.cells if BOUND not in cell["metadata"].get("tags", [])]
+    saved.nb["cells"] = [cell for cell in saved.cells if BINDING_TAG not in cell["metadata"].get("tags", [])]
     saved.save()
     restart(saved)
     ended(saved, begin(saved))

@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, kept_outputs, run, shown
 from page import Page, prompts_sent
 
-from kin_nb.replay.format.output_records import KEPT
+from kin_nb.replay.format.output_records import BACKUP_KEY
 from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
@@ -52,13 +52,13 @@ def test_what_is_shown_is_in_the_file_that_the_front_end_saves_again(lived, mode
     for _ in range(2):
         assert lived.run_all() == ["ok"] * 3
         lived.save()
-    assert KEPT not in lived.cells[1]["outputs"][0]["metadata"]
+    assert BACKUP_KEY not in lived.cells[1]["outputs"][0]["metadata"]
     for cell in lived.cells:
         cell["outputs"] = []
     run(lived.kin, "%unload_ext kin_nb")
     for cell in lived.cells[:2]:
         lived.run(cell)
-    assert KEPT in lived.cells[1]["outputs"][0]["metadata"]
+    assert BACKUP_KEY in lived.cells[1]["outputs"][0]["metadata"]
     lived.save()
     assert lived.run_all() == ["ok"] * 3, "the first cell keeps what the others lost"
     assert "Two." in lived.said
@@ -124,7 +124,7 @@ def test_a_first_cell_that_fails_keeps_the_answers_below_it(lived, model_server)
     lived.cells.insert(1, new_code_cell("%kin redo", id="redo"))
     lived.save()
     assert lived.run_all()[:2] == ["ok", "error"]
-    assert KEPT in lived.cells[1]["outputs"][-1]["metadata"]
+    assert BACKUP_KEY in lived.cells[1]["outputs"][-1]["metadata"]
     for cell in lived.cells[2:]:
         cell["outputs"] = []
     lived.save()

@@ -11,7 +11,7 @@ from page import forget_log, prompts_sent
 
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.format.output_records import KEY
+from kin_nb.replay.format.output_records import RECORD_KEY
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
@@ -29,7 +29,7 @@ def test_what_was_played_stays_in_the_file_that_the_front_end_saves_again(page, 
     for _ in range(2):
         page.restart_and_run_all()
         page.save()
-    assert KEY in load_notebook(page.path)["cells"][2]["outputs"][-1]["metadata"]
+    assert RECORD_KEY in load_notebook(page.path)["cells"][2]["outputs"][-1]["metadata"]
     assert page.restart_and_run_all() == ["ok", "ok", "ok"]
     assert len(model_server.requests) == 3
 
@@ -80,7 +80,7 @@ def test_with_nobody_there_a_new_prompt_is_an_error_that_says_what_to_do(page, m
 
 
 def test_a_record_that_was_edited_by_hand_plays_nothing_and_is_named(page, model_server):
-    page.cells[2]["outputs"][-1]["metadata"][KEY]["record"]["prompt"] = "Something else."
+    page.cells[2]["outputs"][-1]["metadata"][RECORD_KEY]["record"]["prompt"] = "Something else."
     page.save()
     assert page.restart_and_run_all() == ["error", "error", "error"]
     assert "`%kin replay` failed above, so this cell plays nothing and calls no model. `%kin live` to ask." in page.said
@@ -98,7 +98,7 @@ def test_a_command_that_was_left_in_takes_no_answer_away(page, model_server, tmp
     for _ in range(2):
         assert set(page.restart_and_run_all()) == {"ok"}
         page.save()
-    assert KEY in load_notebook(page.path)["cells"][3]["outputs"][-1]["metadata"]
+    assert RECORD_KEY in load_notebook(page.path)["cells"][3]["outputs"][-1]["metadata"]
     assert len(model_server.requests) == 3
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
 

@@ -20,7 +20,7 @@ from jupyter_client import KernelManager
 from jupyter_kernel_test.msgspec_v5 import validate_message
 from notebook_client import SECONDS, write_config
 
-from kin_nb.replay.runner.execution import over_sockets
+from kin_nb.replay.runner.execution import socket_settings
 from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.kernel
@@ -71,7 +71,7 @@ class TestKinKernel(jupyter_kernel_test.KernelTests):
         server = cls.enterClassContext(ModelServer.start())
         write_config(Path(cls.folder, "kin-home"), server)
         Path(cls.folder, "a.py").write_text("x = 1\n")
-        cls.km = KernelManager(kernel_name="python3", **over_sockets(Path(cls.folder)))
+        cls.km = KernelManager(kernel_name="python3", **socket_settings(Path(cls.folder)))
         program = [sys.executable, "-m", "kin_nb.notebook.kernel", "-f", "{connection_file}"]
         cls.km.kernel_spec.argv = [*program, "--IPCompleter.use_jedi=False"]  # it reads for seconds first
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("KIN_", "PYTEST_", "JPY_"))}

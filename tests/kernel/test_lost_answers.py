@@ -9,7 +9,7 @@ from page import Page, forget_log, prompts_sent
 
 from kin_nb.core.session.log import LOG_NAME
 from kin_nb.replay.commands.save import SaveCommand
-from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
 from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.sessions import recording
 
@@ -182,7 +182,7 @@ def test_what_was_deleted_does_not_come_back(handed_on, model_server):
 def test_a_record_that_was_edited_stays_an_error_and_no_model_is_asked(page, model_server):
     model_server.enqueue("Three.")
     page.add("%%kin\nSay three.")
-    page.cells[2]["outputs"][-1]["metadata"][KEY]["record"]["prompt"] = "Something else."
+    page.cells[2]["outputs"][-1]["metadata"][RECORD_KEY]["record"]["prompt"] = "Something else."
     page.cells.insert(2, page.cells.pop(3))
     page.save()
     for _ in range(3):
@@ -193,10 +193,10 @@ def test_a_record_that_was_edited_stays_an_error_and_no_model_is_asked(page, mod
 
 def test_with_nobody_there_the_first_cell_shows_what_was_saved(page):
     page.restart_and_run_all(person=False)
-    assert KEPT not in page.cells[0]["outputs"][0]["metadata"]
+    assert BACKUP_KEY not in page.cells[0]["outputs"][0]["metadata"]
     run(page.kin, "%unload_ext kin_nb")
     page.run(page.cells[0])
-    assert KEPT in page.cells[0]["outputs"][0]["metadata"]
+    assert BACKUP_KEY in page.cells[0]["outputs"][0]["metadata"]
     for cell in page.cells[1:]:
         page.run(cell)
-    assert KEPT not in page.cells[0]["outputs"][0]["metadata"], "all cells carry theirs again"
+    assert BACKUP_KEY not in page.cells[0]["outputs"][0]["metadata"], "all cells carry theirs again"

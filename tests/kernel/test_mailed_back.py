@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell
 from page import Page, forget_log, prompts_sent
 
-from kin_nb.replay.format.output_records import KEY
+from kin_nb.replay.format.output_records import RECORD_KEY
 from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 def shown(page: Page) -> list[list[str]]:
     """Turns, and what was undone."""
     return [
-        [output["data"]["text/plain"] for output in cell["outputs"] if KEY in output.get("metadata", {})]
+        [output["data"]["text/plain"] for output in cell["outputs"] if RECORD_KEY in output.get("metadata", {})]
         for cell in page.cells
     ]
 

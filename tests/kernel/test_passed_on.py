@@ -10,7 +10,7 @@ from copy import deepcopy
 import pytest
 from page import Page, forget_log, prompts_sent
 
-from kin_nb.replay.format.output_records import KEY
+from kin_nb.replay.format.output_records import RECORD_KEY
 from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
@@ -200,7 +200,7 @@ MISSING = {deleted}
 
 def shown(cell) -> list[str]:
     """Turns, and what was undone: no notices, and nothing of commands that do nothing in playback."""
-    return [output["data"]["text/plain"] for output in cell["outputs"] if KEY in output.get("metadata", {})]
+    return [output["data"]["text/plain"] for output in cell["outputs"] if RECORD_KEY in output.get("metadata", {})]
 
 
 @pytest.mark.parametrize("log", [True, False])

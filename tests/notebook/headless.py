@@ -12,7 +12,7 @@ from typing import Any
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kin_nb.replay.runner.execution import over_sockets
+from kin_nb.replay.runner.execution import socket_settings
 
 LOAD = "%load_ext kin_nb"
 
@@ -25,7 +25,7 @@ class Headless:
         self._client = NotebookClient(self.nb, timeout=60, iopub_timeout=60, allow_errors=True)
         self._sockets = tempfile.TemporaryDirectory(prefix="kin-")
         self._client.km = self._client.create_kernel_manager()
-        for name, value in over_sockets(Path(self._sockets.name)).items():
+        for name, value in socket_settings(Path(self._sockets.name)).items():
             setattr(self._client.km, name, value)
         # the interpreter of this test, whatever kernelspecs the person has
         self._client.km.kernel_spec.argv = [

@@ -17,7 +17,7 @@ import nbformat
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from kin_nb.replay.runner.execution import over_sockets
+from kin_nb.replay.runner.execution import socket_settings
 from tests.model_server import ModelServer
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.headless import LOAD, Headless, shown
@@ -102,7 +102,7 @@ def executed(path: Path, home: Path) -> Any:
     """What nbclient makes of that notebook, in its folder."""
     nb = nbformat.read(path, as_version=4)
     with TemporaryDirectory(prefix="kin-") as sockets:
-        config = Config({"AsyncKernelManager": over_sockets(Path(sockets))})
+        config = Config({"AsyncKernelManager": socket_settings(Path(sockets))})
         NotebookClient(nb, timeout=60, config=config).execute(cwd=str(path.parent), env=environment(home))
     return nb
 

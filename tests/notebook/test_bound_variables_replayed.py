@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from kin_nb.replay.binding_cells import BOUND, tolerant
+from kin_nb.replay.binding_cells import BINDING_TAG, catching_errors
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, shown
 from tests.notebook.people import kin_nb, run
@@ -36,7 +36,7 @@ def _cells(kernel: Headless, server: ModelServer, workspace: Path) -> None:
 
 
 def bound_cells(nb: Any) -> list[Any]:
-    return [cell for cell in nb["cells"] if BOUND in cell["metadata"].get("tags", [])]
+    return [cell for cell in nb["cells"] if BINDING_TAG in cell["metadata"].get("tags", [])]
 
 
 def last_line(path: Path) -> str:
@@ -45,7 +45,7 @@ def last_line(path: Path) -> str:
 
 def test_saving_writes_the_code_below_the_turn_and_shows_nothing_twice(lived):
     failed, whole = bound_cells(lived.nb)
-    assert failed["source"] == f"# What the agent ran here, and it failed; it bound: half\n{tolerant(FAILS)}"
+    assert failed["source"] == f"# What the agent ran here, and it failed; it bound: half\n{catching_errors(FAILS)}"
     assert whole["source"] == f"# What the agent ran here; it bound: whole\n{BINDS}"
     assert (failed["outputs"], whole["outputs"]) == ([], [])
     assert lived.nb["cells"].index(failed) == 1 + next(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.replay.format.output_records import carried_in
+from kin_nb.replay.format.output_records import raw_output_records
 from tests.notebook.in_process_page import InProcessPage, prompts_sent, shown
 
 CLEARED = "A new conversation begins with the next prompt. What was said stays recorded."
@@ -155,7 +155,7 @@ def test_a_clear_first_knows_the_commit_of_the_workspace_and_so_does_what_comes_
     page.run(page.type("%kin clear"))
     page.answered(PROMPT, "Hi.")
     page.save()
-    carried = [each for cell in page.cells for each in carried_in(cell)]
+    carried = [each for cell in page.cells for each in raw_output_records(cell)]
     assert [each["session"]["workspace"] for each in carried] == [
         {"path": ".", "commit": commit, "branch": "topic"}
     ] * 2

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kin_nb.notebook.output_backup import _MARKS
-from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
 from tests.notebook.conversation_model import read_page
 from tests.notebook.in_process_page import InProcessPage, shown
 
@@ -28,7 +28,11 @@ def lived(page: InProcessPage, model_server) -> InProcessPage:
 
 def keepers(page: InProcessPage) -> list[int]:
     """The indexes of the cells whose outputs hold a copy."""
-    return [n for n, cell in enumerate(page.cells) if any(KEPT in each.get("metadata", {}) for each in cell["outputs"])]
+    return [
+        n
+        for n, cell in enumerate(page.cells)
+        if any(BACKUP_KEY in each.get("metadata", {}) for each in cell["outputs"])
+    ]
 
 
 def plays_whole(page: InProcessPage) -> bool:
@@ -61,7 +65,7 @@ def test_a_notebook_that_has_played_holds_no_copy_and_is_no_larger(lived):
     assert keepers(lived) == [1]
     lived.run(lived.cells[2])
     assert keepers(lived) == []
-    assert all(any(KEY in each["metadata"] for each in lived.cells[n]["outputs"]) for n in (1, 2))
+    assert all(any(RECORD_KEY in each["metadata"] for each in lived.cells[n]["outputs"]) for n in (1, 2))
     assert lived.run_all() == [""] * 3
     assert keepers(lived) == []
     assert len(json.dumps(lived.nb)) < live + 2_000, "what the notice says"
@@ -74,8 +78,8 @@ def test_a_cell_that_was_asked_again_carries_its_earlier_answers_itself(lived):
     def carries() -> list[str]:
         """The ids of the records that the cell's outputs carry, those of earlier runs last."""
         metadata = [each["metadata"] for each in second["outputs"] if "metadata" in each]
-        own = [each[KEY]["record"]["id"] for each in metadata if KEY in each]
-        return own + [each["carried"]["record"]["id"] for found in metadata for each in found.get(KEPT, ())]
+        own = [each[RECORD_KEY]["record"]["id"] for each in metadata if RECORD_KEY in each]
+        return own + [each["carried"]["record"]["id"] for found in metadata for each in found.get(BACKUP_KEY, ())]
 
     (first,) = carries()
     assert lived.run_all() == [""] * 3
@@ -239,7 +243,7 @@ def test_saved_the_cell_has_its_own_outputs_alone(lived):
     assert lived.command("%kin save").startswith("Saved ")
     saved = read_page(lived.file.with_name("talk.kin.ipynb"))
     assert [len(cell["outputs"]) for cell in saved["cells"][1:2]] == [1]
-    assert KEPT not in json.dumps(saved)
+    assert BACKUP_KEY not in json.dumps(saved)
     lived.open(lived.file.with_name("talk.kin.ipynb"))
     assert lived.run_all(stops=False) == ["", "division by zero", "", ""]
     assert shown(lived.cells[1]) == ["division by zero"]
@@ -259,4 +263,4 @@ def test_the_answer_that_plays_first_keeps_them_each_time_it_runs(lived):
 
 
 def test_what_tells_a_file_with_records_is_what_they_are_stored_as():
-    assert [mark.decode() for mark in _MARKS] == [KEY, KEPT]
+    assert [mark.decode() for mark in _MARKS] == [RECORD_KEY, BACKUP_KEY]

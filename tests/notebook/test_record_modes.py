@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from kin_nb.replay.format.notebook_codec import raw_records
-from kin_nb.replay.format.output_records import carried_in
+from kin_nb.replay.format.output_records import raw_output_records
 from tests.model_server import ModelServer
 from tests.notebook.headless import LOAD, Headless, error_text, shown
 from tests.notebook.people import kin_nb, run
@@ -87,7 +87,7 @@ def test_what_only_a_front_end_saved_plays_in_runners_that_name_no_file(lived, t
 def test_what_only_a_front_end_saved_plays_and_asks_nobody(lived):
     nb = nbformat.read(lived.workspace / "plain.ipynb", as_version=4)
     assert list(raw_records(nb)) == []
-    assert sum(1 for cell in nb["cells"] for _ in carried_in(cell)) == 3
+    assert sum(1 for cell in nb["cells"] for _ in raw_output_records(cell)) == 3
     asked = len(lived.requests)
     with opened(lived, "plain.ipynb") as kernel:
         ran = [kernel.ok(cell["source"]) for cell in acting(nb["cells"])]

@@ -17,7 +17,7 @@ import pytest
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.format.storage import is_embedding
+from kin_nb.replay.format.storage import is_recording_cell
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
@@ -89,7 +89,7 @@ def assert_plays(player: Headless, path: Path, lived: Lived) -> None:
 
 
 def assert_shows(cells: list[Any], lived: Lived) -> None:
-    asked = [cell for cell in acting(cells) if not is_embedding(cell)]
+    asked = [cell for cell in acting(cells) if not is_recording_cell(cell)]
     assert list(map(data_of, asked)) == list(map(data_of, lived.cells))
 
 

@@ -20,7 +20,7 @@ SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def sessions_in(path: Path) -> set[str]:
     """All that a notebook names, in its metadata, in outputs and in its first cell."""
     nb = load_notebook(path)
-    carried = [each for cell in nb["cells"] for each in carrying.carried_in(cell)]
+    carried = [each for cell in nb["cells"] for each in carrying.raw_output_records(cell)]
     heads = [re.search(r"%kin replay ([\w-]+)@", cell["source"]) for cell in nb["cells"]]
     kin = nb["metadata"].get("kin", {})
     named = [

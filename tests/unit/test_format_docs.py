@@ -19,7 +19,7 @@ from kin_nb.replay.cell_keys import cell_key, command_key
 from kin_nb.replay.format import record_codec as reading
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook, parse_notebook
-from kin_nb.replay.format.output_records import KEPT, KEY, carried, keeping
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY, backup_metadata, output_metadata
 from kin_nb.replay.recording import FORMAT, Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
@@ -103,7 +103,7 @@ def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     nb = saved(folder, SaveOptions())
     metadata = {cell["id"]: cell["metadata"] for cell in nb["cells"]}
     live = new_notebook(cells=cells())
-    live["cells"][1]["outputs"] = [output(carried(UNDO, META))]
+    live["cells"][1]["outputs"] = [output(output_metadata(UNDO, META))]
     portable = next(
         cell for cell in saved(folder, SaveOptions(portable=True))["cells"] if "%%kin_recording" in str(cell["source"])
     )
@@ -111,8 +111,8 @@ def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "cell metadata": metadata[ASKED],
         "cell metadata of an undo": metadata[UNDONE],
         "notebook metadata": {"kin": nb["metadata"]["kin"]},
-        "output metadata": carried(UNDO, META),
-        "kept copy": keeping(live),
+        "output metadata": output_metadata(UNDO, META),
+        "kept copy": backup_metadata(live),
     }
     monkeypatch.setattr(reading, "BLOB_BYTES", SMALL)
     beside = saved(folder, SaveOptions(sidecar=True))
@@ -171,8 +171,8 @@ def test_every_example_is_what_saving_writes(tmp_path, monkeypatch):
         ("cell metadata", "Held", ["kin"]),
         ("cell metadata of an undo", "Held", ["kin"]),
         ("notebook metadata", "Notebook", ["kin"]),
-        ("output metadata", "Carried", [KEY]),
-        ("kept copy", "Carried", [KEPT, 0, "carried"]),
+        ("output metadata", "Carried", [RECORD_KEY]),
+        ("kept copy", "Carried", [BACKUP_KEY, 0, "carried"]),
         ("long text", "Text", []),
         ("sidecar", "Sidecar", []),
         ("portable cell", "Embedded", []),

@@ -30,7 +30,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun, hearing
 from kin_nb.render import Output, render_notice, render_run_question
 from kin_nb.render.text import one_line
-from kin_nb.replay.binding_cells import BoundCode
+from kin_nb.replay.binding_cells import BindingCode
 from kin_nb.replay.playback.binding import MissingVariables, missing_variables
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class _Rerun:
             why = outcome.why
         return _Outcome("ran", why, asked=bool(self._answers))
 
-    async def _call(self, part: BoundCode, number: int) -> _Outcome:
+    async def _call(self, part: BindingCode, number: int) -> _Outcome:
         arguments: dict[str, Any] = {"code": part.source}
         if part.timeout is not None and part.timeout <= _LONGEST_LIMIT:
             arguments["timeout"] = part.timeout

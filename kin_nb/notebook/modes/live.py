@@ -24,10 +24,10 @@ from kin_nb.notebook.own_file import carried_by
 from kin_nb.notebook.recorded import RecordedAnswers
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
 from kin_nb.render import render_notice, render_undo
-from kin_nb.replay.cell_keys import is_answer, last_run, runs
+from kin_nb.replay.cell_keys import cell_runs, is_answer, last_run
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.playback.player import go_on
+from kin_nb.replay.playback.player import resume_from
 
 if TYPE_CHECKING:
     from kin_nb.core.commands import CommandHost
@@ -39,13 +39,13 @@ def through_recorded(ask: Ask) -> Ask:
     environment = ReplayEnvironment.from_environ(os.environ)
     if environment is None or environment.mode != "live" or not environment.approve_recorded:
         return ask
-    from kin_nb.replay.rerun.stubs import covers  # noqa: PLC0415  (--live only)
+    from kin_nb.replay.rerun.stubs import covers_request  # noqa: PLC0415  (--live only)
 
     allowed, workspace = list(_allowed(environment.notebook)), environment.workspace
 
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         for name, arguments, decision in allowed:
-            if name == request.tool_name and covers(decision, arguments, request, workspace):
+            if name == request.tool_name and covers_request(decision, arguments, request, workspace):
                 return ApprovalDecision(True, None, by="recorded")
         return await ask(request)
 
@@ -124,11 +124,11 @@ class LiveMode:
         head = book.head(self._session) if new and not self._anew else None
         if head is not None:
             try:
-                found = go_on(agent, book, head)
+                found = resume_from(agent, book, head)
             except ReplayError as error:
                 self._live.close()  # that agent is nowhere
                 raise KinError(str(error)) from None
-            self._recorded.tell_missing(found.missing)
+            self._recorded.tell_missing(found.missing_ids)
         elif new:
             agent.conversation.lineage.know(book.records.values())
         return agent
@@ -196,7 +196,9 @@ class LiveMode:
         Raises KinError.
         """
         entry = self._recorded.book.cell(cell.io.cell_id)
-        answers = [run for run in runs(entry.records) if isinstance(run[-1], TurnRecord)] if entry is not None else []
+        answers = (
+            [run for run in cell_runs(entry.records) if isinstance(run[-1], TurnRecord)] if entry is not None else []
+        )
         active = agent.undos.active
         ids = {record.id for record in answers[-1]} if answers else set()
         first = next((n for n, turn in enumerate(active) if turn.id in ids), None)

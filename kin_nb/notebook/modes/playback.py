@@ -15,7 +15,7 @@ from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
 from kin_nb.render import render_notice
 from kin_nb.replay.cell_keys import command_key, is_answer
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
-from kin_nb.replay.playback.player import Playback, not_recorded
+from kin_nb.replay.playback.player import Playback, describe_edited_prompt
 
 if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import LiveAgent
@@ -105,7 +105,7 @@ class PlaybackMode:
         if cell.options.retry and turns and watched:
             return Leave(f"Turn {turns[-1].turn} is asked anew, from where it was asked. What was recorded stays.")
         if turns and watched and mode is None:
-            raise NotRecorded(not_recorded(turns[-1], cell.body), turn=turns[-1]) from None
+            raise NotRecorded(describe_edited_prompt(turns[-1], cell.body), turn=turns[-1]) from None
         agreed: bool | None = mode is RecordMode.NEW or (cell.options.retry and watched)
         if not agreed:
             agreed = asks_the_model(self._recorded.shell, self._live.thread, cell.io) if watched else None

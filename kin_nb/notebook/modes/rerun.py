@@ -24,8 +24,8 @@ from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.rerun.rules import load_rules
-from kin_nb.replay.rerun.stubs import servers
-from kin_nb.replay.rerun.turn_replayer import DMAIL, Rerun, SoFar, undo_again
+from kin_nb.replay.rerun.stubs import configured_servers
+from kin_nb.replay.rerun.turn_replayer import DMAIL, RunState, TurnReplayer, replay_undo
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class RerunView(CellView):
     """`kin-nb replay --tools` reads each call's `drift` from its output's metadata."""
 
-    def __init__(self, io: CellOutput, rerun: Rerun) -> None:
+    def __init__(self, io: CellOutput, rerun: TurnReplayer) -> None:
         super().__init__(io)
         self._rerun = rerun
         self._shown: dict[str, RecordedCall] = {}
@@ -53,7 +53,7 @@ class RerunView(CellView):
         shown, drift = self._rerun.compare(call)
         self._shown[call.id] = shown
         output = render_call(shown, turn=self._turn, step=self._step)
-        output.metadata["kin"]["drift"] = drift.told
+        output.metadata["kin"]["drift"] = drift.metadata
         return output
 
     def _pictures(self, call: RecordedCall) -> list[Output]:
@@ -92,7 +92,7 @@ class RerunMode:
         self._shell, self._live, self._book, self._session = shell, live, book, session
         self._environment = environment
         self._playback = Playback(book, session)
-        self._so_far = SoFar()
+        self._run_state = RunState()
         self._agent: Agent | None = None
         self.last: TurnRecord | None = None
 
@@ -110,15 +110,15 @@ class RerunMode:
     def move(self, command: str, io: CellOutput) -> SessionRecord:
         shown, _ = self._playback.play(command_key(command), io.cell_id)
         record = shown[-1]
-        if isinstance(record, UndoRecord) and self._so_far.is_at(record.parent):
-            agent, so_far = self._running(), self._so_far
-            undone, drift = self._live.on_thread(lambda: undo_again(agent, record, so_far))
+        if isinstance(record, UndoRecord) and self._run_state.is_at(record.parent):
+            agent, run_state = self._running(), self._run_state
+            undone, drift = self._live.on_thread(lambda: replay_undo(agent, record, run_state))
             card = render_undo(undone, self._session)
-            told = {"undo": record.id, "drift": drift.told}
+            told = {"undo": record.id, "drift": drift.metadata}
             io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
         else:
             show_records(shown, self._book, io, self._session)
-        self._so_far.moved(record)
+        self._run_state.record_move(record)
         return record
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class RerunMode:
 
     def _run_again(self, turn: TurnRecord, io: CellOutput) -> None:
         """Raises ReplayEndedError."""
-        if not self._so_far.knows(turn.parent):
+        if not self._run_state.includes(turn.parent):
             notice = render_notice(
                 f"Turn {turn.turn} is shown as recorded", ["It goes on from a turn that was not run here."]
             )
@@ -134,16 +134,20 @@ class RerunMode:
             io.display(notice.data, notice.metadata)
             return
         agent, environment = self._running(), self._environment
-        rerun = Rerun(
+        rerun = TurnReplayer(
             turn,
             agent.workspace.root,
             approve_recorded=environment.approve_recorded,
             known_ids=agent.history.call_ids,
-            so_far=self._so_far,
+            run_state=self._run_state,
             rules=load_rules(environment.rules),
         )
         rerun.prepare(agent)
-        how: dict[str, Any] = {"view": RerunView(io, rerun), "through": rerun.asking, "answering": rerun.answering}
+        how: dict[str, Any] = {
+            "view": RerunView(io, rerun),
+            "through": rerun.answer_approvals,
+            "answering": rerun.answer_questions,
+        }
         how["attached"] = Attached(labels=turn.attached, images=tuple(images_of(turn.images)))
         try:
             turns = CellTurns(agent, turn.key, io, **how)
@@ -152,7 +156,7 @@ class RerunMode:
             if turn.outcome == "done":
                 raise
         finally:
-            self._so_far.ran(turn, agent.turns[-1])
+            self._run_state.record_turn(turn, agent.turns[-1])
 
     def _running(self) -> Agent:
         """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere."""
@@ -165,7 +169,13 @@ class RerunMode:
         tools: dict[str, Any] = {"bash": dict(sandbox)} if sandbox else {}
         where = self._environment.workspace
         agent = Agent(
-            KinConfig(workdir=where, loop_detection=False, dmail=mails, mcp_servers=servers(os.environ), tools=tools)
+            KinConfig(
+                workdir=where,
+                loop_detection=False,
+                dmail=mails,
+                mcp_servers=configured_servers(os.environ),
+                tools=tools,
+            )
         )
         atexit.register(lambda: self._live.on_thread(agent.aclose))  # its servers end too
         add_live_tools(agent, self._shell)

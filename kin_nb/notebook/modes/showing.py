@@ -15,12 +15,12 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import hearing
 from kin_nb.render import Output, render_notice, render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.format.output_records import KEY, carried
+from kin_nb.replay.format.output_records import RECORD_KEY, output_metadata
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.replay.runner.run_environment import Scratch
+    from kin_nb.replay.runner.run_environment import ScratchCopy
 
 _ASK, _LEAVE = "Ask the model", "Leave it"
 
@@ -30,7 +30,7 @@ def show_records(
     book: Book,
     io: CellOutput,
     session: str,
-    scratch: Scratch | None = None,
+    scratch: ScratchCopy | None = None,
     *,
     of_another: bool = False,
     earlier: Mapping[str, Any] = MappingProxyType({}),
@@ -45,17 +45,17 @@ def show_records(
         records = records[1:]
     for record in records:
         outputs = render_record(record, session)
-        found = book.carried.get(record.id)
+        found = book.output_records.get(record.id)
         if found is not None:
-            outputs[-1].metadata[KEY] = found.raw
+            outputs[-1].metadata[RECORD_KEY] = found.raw
         elif of_another:
-            outputs[-1].metadata.update(carried(record, book.meta))
+            outputs[-1].metadata.update(output_metadata(record, book.meta))
         outputs[-1].metadata.update(earlier if record is records[-1] else {})
         for output in outputs + _in_scratch(record, scratch):
             io.display(output.data, output.metadata)
 
 
-def _in_scratch(record: SessionRecord, scratch: Scratch | None) -> list[Output]:
+def _in_scratch(record: SessionRecord, scratch: ScratchCopy | None) -> list[Output]:
     """Its files change in the scratch copy, where there is one."""
     return scratch.play(record) if scratch is not None and isinstance(record, TurnRecord | UndoRecord) else []
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from kin_nb.render.text import count
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.merging import Merged, merge_notebooks
-from kin_nb.replay.recording import label
+from kin_nb.replay.merging import MergedRecording, merge_notebooks
+from kin_nb.replay.recording import record_label
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED, LOOK = 0, 1, 3
@@ -30,7 +30,7 @@ def merge(base: Path, a: Path, b: Path, out: Path | None, *, force: bool) -> int
     ours = Path(os.path.realpath(a))  # for git a copy, which vanishes with its name
     into = "" if target == ours else f" into {out or target}"
     print(f"Merged{into}. {_said(found.merged)}")  # noqa: T201
-    for line in found.said:
+    for line in found.messages:
         print(line)  # noqa: T201
     if found.notes:
         what = f"{count(found.notes, 'cell')} {'was' if found.notes == 1 else 'were'} changed by both"
@@ -50,11 +50,11 @@ def _fail(message: str) -> int:
     return FAILED
 
 
-def _said(merged: Merged) -> str:
+def _said(merged: MergedRecording) -> str:
     """Who went on, and where the conversation is now."""
-    if merged.how == "same":
+    if merged.kind == "same":
         return "A and B have the same turns."
-    if merged.how != "fork":
-        return f"Only {merged.how.upper()} went on from BASE."
-    last = f" The conversation goes on after {label(merged.head)}." if merged.head is not None else ""
+    if merged.kind != "fork":
+        return f"Only {merged.kind.upper()} went on from BASE."
+    last = f" The conversation goes on after {record_label(merged.head)}." if merged.head is not None else ""
     return f"Both went on, so it has two branches; every cell shows its own answer.{last}"

@@ -15,10 +15,17 @@ from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.playback.locate import examples_folder, is_shipped
 from kin_nb.replay.rerun.rules import load_rules
 from kin_nb.replay.runner.execution import CellProgress
-from kin_nb.replay.runner.options import ReplayOptions, output_folders, selected
+from kin_nb.replay.runner.options import ReplayOptions, output_folders, select_notebooks
 from kin_nb.replay.runner.pool import replay_many, replay_on_dask
-from kin_nb.replay.runner.results import ReplayReport, Row, junit_xml, rows_json, table, worst
-from kin_nb.replay.runner.run_notebook import Request, replay_notebook, row_of
+from kin_nb.replay.runner.results import (
+    NotebookResult,
+    ReplayReport,
+    junit_xml,
+    results_json,
+    results_table,
+    worst_exit_code,
+)
+from kin_nb.replay.runner.run_notebook import Request, notebook_result, replay_notebook
 from kin_nb.replay.saving.privacy import known_secrets
 
 FAILED = 1
@@ -31,7 +38,7 @@ _GOING = {
 
 
 @dataclass(frozen=True)
-class How:
+class BatchOptions:
     """`jobs`: notebooks at a time, each in a process of its own; None: one after the other, in this one.
 
     `timeout`: seconds for each notebook. `dask`: the address of a cluster's scheduler, "" for none.
@@ -43,11 +50,11 @@ class How:
     dask: str = ""
 
 
-def replay(names: Sequence[str], options: ReplayOptions, how: How) -> int:
+def replay(names: Sequence[str], options: ReplayOptions, how: BatchOptions) -> int:
     """Re-execute the notebooks that `names` are or match, and report; of many the worst exit code, an error above drift."""
     try:
         load_rules(options.rules)
-        paths, ordinary = selected(names)
+        paths, ordinary = select_notebooks(names)
         if ordinary:
             print(f"Left out, with no session in them: {', '.join(map(str, ordinary))}", file=sys.stderr)  # noqa: T201
         with _output(options.output_dir) as out:
@@ -59,7 +66,7 @@ def replay(names: Sequence[str], options: ReplayOptions, how: How) -> int:
     except (ReplayError, OSError) as error:
         print(str(error), file=sys.stderr)  # noqa: T201
         return FAILED
-    return worst(rows)
+    return worst_exit_code(rows)
 
 
 @contextmanager
@@ -77,9 +84,9 @@ def _output(folder: Path | None) -> Iterator[Path]:
         raise
 
 
-def _here(path: Path, options: ReplayOptions) -> Row:
-    say(f"{path}: {_GOING[options.way]}")
-    row = row_of(str(path), options, StepPrinter(live=options.live, secrets=known_secrets()))
+def _here(path: Path, options: ReplayOptions) -> NotebookResult:
+    say(f"{path}: {_GOING[options.mode]}")
+    row = notebook_result(str(path), options, StepPrinter(live=options.live, secrets=known_secrets()))
     if row.report is None:
         _complain(path, row)
     else:
@@ -87,7 +94,7 @@ def _here(path: Path, options: ReplayOptions) -> Row:
     return row
 
 
-def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: How) -> list[Row]:
+def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: BatchOptions) -> list[NotebookResult]:
     """Each in a process of its own. Then a cell may take as long as its notebook may."""
     here = str(Path.cwd())
     requests = []
@@ -98,7 +105,7 @@ def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: How) -> list[Row]:
         rules = tuple(file.absolute() for file in options.rules)
         each = replace(options, output_dir=folder, workspace=workspace, timeout=cell, rules=rules)
         requests.append(Request(str(path), each, here))
-    told = RowCounter(len(requests))
+    told = ProgressCounter(len(requests))
     try:
         if how.dask:
             return replay_on_dask(how.dask, requests, how.timeout, told)
@@ -107,14 +114,14 @@ def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: How) -> list[Row]:
         told.end()
 
 
-class RowCounter:
+class ProgressCounter:
     """How far many notebooks are, on stderr: one line that changes on a terminal, else a line for each."""
 
     def __init__(self, count: int) -> None:
         self._count, self._done, self._codes = count, 0, {0: 0, 3: 0, 1: 0}
         self._terminal = sys.stderr.isatty()
 
-    def __call__(self, row: Row) -> None:
+    def __call__(self, row: NotebookResult) -> None:
         self._done += 1
         self._codes[row.exit_code] += 1
         if self._terminal:
@@ -129,10 +136,10 @@ class RowCounter:
             sys.stderr.write("\n")
 
 
-def _print(rows: Sequence[Row], how: How, out: Path, *, told: bool) -> None:
+def _print(rows: Sequence[NotebookResult], how: BatchOptions, out: Path, *, told: bool) -> None:
     """`told`: each notebook's own report was printed as it came."""
     if how.report == "json":
-        say(rows_json(rows))
+        say(results_json(rows))
     elif how.report == "junit":
         say(junit_xml(rows))
     else:
@@ -142,10 +149,10 @@ def _print(rows: Sequence[Row], how: How, out: Path, *, told: bool) -> None:
             elif row.report is None:
                 _complain(Path(row.notebook), row)
         if len(rows) > 1:
-            say(f"{table(rows)}\nExecuted notebooks: {out}")
+            say(f"{results_table(rows)}\nExecuted notebooks: {out}")
 
 
-def _complain(path: Path, row: Row) -> None:
+def _complain(path: Path, row: NotebookResult) -> None:
     said = row.error if row.error.startswith(path.name) else f"{path}: {row.error}"
     print(said, file=sys.stderr)  # noqa: T201
 

@@ -20,13 +20,13 @@ from kin_nb.replay.format.notebook_reader import as_node
 from kin_nb.replay.plain_export import plain_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import empty_notebook, session_notebook
-from kin_nb.replay.saving.options import SaveOptions, about_files
-from kin_nb.replay.saving.overwrite_guard import check_addition
-from kin_nb.replay.saving.preflight import Preflight, about_run
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
-from kin_nb.replay.saving.prompt_cells import about_stops
-from kin_nb.replay.saving.sources import named_recording
-from kin_nb.replay.saving.user_cells import keep_what_plays
+from kin_nb.replay.saving.options import SaveOptions, describe_files
+from kin_nb.replay.saving.overwrite_guard import check_added_records
+from kin_nb.replay.saving.preflight import Preflight, check_cells
+from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, without_results
+from kin_nb.replay.saving.prompt_cells import describe_unanswered
+from kin_nb.replay.saving.sources import resolve_source
+from kin_nb.replay.saving.user_cells import drop_unplayable
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED = 0, 1
@@ -79,7 +79,7 @@ class SaveCommand:
         if options.plain and target.exists():
             raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
         nb, recording, told = self._read(target)
-        cleaner = Cleaner(options.redact, self.secrets)
+        cleaner = NotebookRedactor(options.redact, self.secrets)
         recording = self._reduced(nb, recording, cleaner)
         if options.plain:
             write_notebook(plain_notebook(recording, nb if nb["cells"] else None), target)
@@ -89,12 +89,15 @@ class SaveCommand:
         write_notebook(made, target, made_from=cells_of)
         saved = read_saved(made)
         said = [f"Saved {self.shown}: recording {saved.recording.name}."]
-        said += [f"Run it again without a key: kin-nb replay {shlex.quote(self.shown)}", about_files(target, options)]
-        said.append(about_stops(made, saved.held))
+        said += [
+            f"Run it again without a key: kin-nb replay {shlex.quote(self.shown)}",
+            describe_files(target, options),
+        ]
+        said.append(describe_unanswered(made, saved.records_by_cell))
         said += self._about_run(made, saved.recording, target)
         return [*filter(None, said), *pairing_warnings(made), *told, *cleaner.report()]
 
-    def _reduced(self, nb: Any, recording: Recording, cleaner: Cleaner) -> Recording:
+    def _reduced(self, nb: Any, recording: Recording, cleaner: NotebookRedactor) -> Recording:
         """`recording` as it is written; `nb` is cleaned in place."""
         clean = clean_notebook(nb, recording, cleaner)
         return clean if self.options.results else without_results(clean)
@@ -103,35 +106,35 @@ class SaveCommand:
         """What stops the saved notebook: as far as a play of it tells, or reading it."""
         from kin_nb.replay.runner.confined import (  # noqa: PLC0415  (runs a kernel)
             ConfinedPlay,
-            only_read,
-            played_after_saving,
+            play_and_report,
+            report_without_play,
         )
 
-        read, target = about_run(made, target.parent), target.resolve()
+        read, target = check_cells(made, target.parent), target.resolve()
         if self.check:
             return self._checked(read, target)
         seconds = self.config.save.check_seconds if self.config and self.options.play else 0
         if self.config is None or not seconds:
-            return only_read(read, self.shown).lines
+            return report_without_play(read, self.shown).lines
         play = ConfinedPlay(target, made, recording, self.config, seconds)
-        with interruptible(), _Playing(f"Saved {self.shown}. Playing it once; Ctrl-C ends that") as told:
-            clean = Cleaner(self.options.redact, self.secrets).plain
-            return played_after_saving(play, read, self.shown, clean, told).lines
+        with interruptible(), _PlayProgress(f"Saved {self.shown}. Playing it once; Ctrl-C ends that") as told:
+            clean = NotebookRedactor(self.options.redact, self.secrets).plain
+            return play_and_report(play, read, self.shown, clean, told).lines
 
     def _checked(self, read: Preflight, target: Path) -> list[str]:
         """The saved notebook is played unconfined, however long it takes."""
-        from kin_nb.replay.runner.confined import is_there  # noqa: PLC0415  (runs a kernel)
-        from kin_nb.replay.runner.run_notebook import play_once  # noqa: PLC0415  (as above)
+        from kin_nb.replay.runner.confined import file_exists  # noqa: PLC0415  (runs a kernel)
+        from kin_nb.replay.runner.run_notebook import play_notebook  # noqa: PLC0415  (as above)
 
-        clean = Cleaner(self.options.redact, self.secrets).plain
+        clean = NotebookRedactor(self.options.redact, self.secrets).plain
         try:
-            played = play_once(target)
+            played = play_notebook(target)
         except (ReplayError, OSError) as wrong:
             return [f"Not checked: {wrong}", *read.lines()]
         if played.failure is None:
             return ["Checked: every cell ran, in a copy of these files.", *read.notes]
         missing = played.failure.missing_file
-        if missing and is_there(target, missing):
+        if missing and file_exists(target, missing):
             outside = clean(f"it reads {missing} outside of the copied folder")
             return [f"Cell {played.at} not checked: {one_line(outside, _LONGEST)}.", *read.lines(beyond=played.at - 1)]
         error = one_line(clean(str(played.failure)), _LONGEST)
@@ -139,29 +142,29 @@ class SaveCommand:
 
     def _read(self, target: Path) -> tuple[Any, Recording, list[str]]:
         """The notebook that the session goes into, an empty one where there is none; the recording; what to say of it."""
-        named = named_recording(self.source, target.parent)
+        named = resolve_source(self.source, target.parent)
         if named.nb is None and target.exists():
             log, named = named.recording, named.with_notebook(target)
             held = named.book.records if named.book is not None else {}
             if named.nb is not None and not log.shas.keys() <= held.keys():
-                reduced = self._reduced(empty_notebook(), log, Cleaner(self.options.redact, self.secrets))
-                check_addition(named.nb, reduced, target.name, redacts=bool(self.options.redact))
+                reduced = self._reduced(empty_notebook(), log, NotebookRedactor(self.options.redact, self.secrets))
+                check_added_records(named.nb, reduced, target.name, redacts=bool(self.options.redact))
         if named.nb is None:
             return empty_notebook(), named.recording, []
         nb = as_node(named.nb, self.source if self._is_notebook else target.name)
-        is_live = named.book is not None and bool(named.book.carried)
+        is_live = named.book is not None and bool(named.book.output_records)
         if not (self._is_notebook and is_live):
             return nb, named.recording, []
-        return nb, named.recording, keep_what_plays(nb, named.recording)
+        return nb, named.recording, drop_unplayable(nb, named.recording)
 
 
-class _Playing:
+class _PlayProgress:
     """A line on stderr that says how far a play is, on a terminal only; it is gone afterwards."""
 
     def __init__(self, what: str) -> None:
         self._what = what
 
-    def __enter__(self) -> _Playing:
+    def __enter__(self) -> _PlayProgress:
         self._show(self._what)
         return self
 

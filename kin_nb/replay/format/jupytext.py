@@ -32,7 +32,7 @@ _LINE_BREAK = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _PYTHON = re.compile(r"%%python[ \n]")
 
 
-def keep_out_of_text(nb: Any) -> None:
+def exclude_from_text(nb: Any) -> None:
     """Keep records out of paired text files. What the user set there before still holds.
 
     `custom_cell_magics` is left alone: it makes prompts comments in scripts, and text without records in Markdown.

@@ -11,41 +11,56 @@ from typing import Any
 from pydantic import ValidationError
 
 from kin_nb.core.records import SessionRecord
-from kin_nb.replay.cell_keys import named_session, speaking_key
+from kin_nb.replay.cell_keys import conversation_key, session_name
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
-from kin_nb.replay.format.notebook_reader import later_field, later_format, merge_conflict, refuse_later, short
-from kin_nb.replay.format.output_records import carried_in, kept_in
-from kin_nb.replay.format.record_codec import RecordReader, record_json, stored
-from kin_nb.replay.format.storage import KEY as SIDECAR
-from kin_nb.replay.format.storage import named_sidecar, texts_in
-from kin_nb.replay.recording import FORMAT, SHORT, Recording, SessionMeta, digest_of, label, other_id, other_sha
+from kin_nb.replay.format.notebook_reader import (
+    describe_merge_conflict,
+    describe_other_format,
+    reject_unknown_fields,
+    shortened,
+    unknown_field_error,
+)
+from kin_nb.replay.format.output_records import backed_up_records, raw_output_records
+from kin_nb.replay.format.record_codec import RecordReader, encode_record, encode_value
+from kin_nb.replay.format.storage import SIDECAR_KEY as SIDECAR
+from kin_nb.replay.format.storage import claimed_sidecar, stored_texts
+from kin_nb.replay.recording import (
+    FORMAT,
+    SHORT_SHA,
+    Recording,
+    SessionMeta,
+    digest_of,
+    record_label,
+    unknown_record_id,
+    unknown_record_sha,
+)
 
-CELLS = "cells"
+USER_CELLS_KEY = "cells"
 """Which texts saving brought into the notebook's cells (saving/own_cells.py). No hash covers it."""
-RECORDS = "records"
+RECORDS_KEY = "records"
 """In the notebook's metadata: the short hash of each record that was saved, by its id. In a cell's: its records."""
 _REPLAY = re.compile(r"^%kin[ \t]+replay[ \t]+(?P<session>[A-Za-z0-9-]{1,64})@", re.MULTILINE)
-UNNAMED = "SESSION"
+SESSION_PLACEHOLDER = "SESSION"
 """In advice, where no session is known."""
 _KEYS = frozenset(
     {
         *("format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools", "blobs"),
-        *(RECORDS, CELLS, SIDECAR),
+        *(RECORDS_KEY, USER_CELLS_KEY, SIDECAR),
     }
 )
 """What this version writes; anything else is a later one's, and stays."""
 
 
 @dataclass(frozen=True)
-class Saved:
-    """`recording`: verified. `held`: by the index of a cell, the records in its metadata, in their order there.
+class SavedRecording:
+    """`recording`: verified. `records_by_cell`: by the index of a cell, the records in its metadata, in their order there.
 
-    `others`: the same of records of a later version, as JSON texts.
+    `unknown_records`: the same of records of a later version, as JSON texts.
     """
 
     recording: Recording
-    held: Mapping[int, Sequence[SessionRecord]]
-    others: Mapping[int, Sequence[str]]
+    records_by_cell: Mapping[int, Sequence[SessionRecord]]
+    unknown_records: Mapping[int, Sequence[str]]
 
 
 def read_recording(nb: Any) -> Recording:
@@ -58,7 +73,7 @@ def read_recording(nb: Any) -> Recording:
     return read_saved(nb).recording
 
 
-def read_saved(nb: Any) -> Saved:
+def read_saved(nb: Any) -> SavedRecording:
     """The same, with the cells that hold it. Raises as read_recording."""
     kin = _checked(nb)
     meta = _meta(kin)
@@ -69,16 +84,16 @@ def read_saved(nb: Any) -> Saved:
         raise
     except RecordingError:
         if later:
-            raise later_field("notebook metadata", later, meta.kin_nb) from None
+            raise unknown_field_error("notebook metadata", later, meta.kin_nb) from None
         raise
-    listed = kin.get(RECORDS)
+    listed = kin.get(RECORDS_KEY)
     if not isinstance(listed, dict) or digest_of(meta, listed) != kin.get("digest"):
         if later:  # which may count in the digest there
-            raise later_field("notebook metadata", later, meta.kin_nb)
+            raise unknown_field_error("notebook metadata", later, meta.kin_nb)
         raise _error(
             meta,
             "notebook metadata",
-            f"the list of records does not add up to the digest {short(kin.get('digest'))[:12]}: it was changed, or model, "
+            f"the list of records does not add up to the digest {shortened(kin.get('digest'))[:12]}: it was changed, or model, "
             "workspace, kin_nb, system_prompt or tools was",
         )
     found = saved.recording.shas
@@ -88,42 +103,44 @@ def read_saved(nb: Any) -> Saved:
         if listed.get(known_as, found[known_as]) != found[known_as]:
             raise _error(meta, f"cell {index + 1}, {what}", "it is not the record that was saved under this id")
     apart = listed if listed != found else None  # nothing was deleted or pasted: equal to what was written
-    recording = Recording(meta, saved.recording.records, saved.recording.others, apart, saved.recording.beside)
-    return Saved(recording, saved.held, saved.others)
+    recording = Recording(
+        meta, saved.recording.records, saved.recording.unknown_records, apart, saved.recording.session_names
+    )
+    return SavedRecording(recording, saved.records_by_cell, saved.unknown_records)
 
 
-def _ids(saved: Saved) -> Iterator[tuple[int, str, str]]:
+def _ids(saved: SavedRecording) -> Iterator[tuple[int, str, str]]:
     """(index of a cell, id, what a person calls it) of each record in a cell."""
-    for index, records in saved.held.items():
-        yield from ((index, record.id, label(record)) for record in records)
-    for index, texts in saved.others.items():
+    for index, records in saved.records_by_cell.items():
+        yield from ((index, record.id, record_label(record)) for record in records)
+    for index, texts in saved.unknown_records.items():
         for other in map(json.loads, texts):
-            yield index, other_id(other), _label_of_other(other)
+            yield index, unknown_record_id(other), _label_of_other(other)
 
 
 def _label_of_other(other: dict[str, Any]) -> str:
-    return f"record {short(repr(other['type']))}"
+    return f"record {shortened(repr(other['type']))}"
 
 
 def write_recording(nb: Any, held: Mapping[int, Sequence[SessionRecord]], recording: Recording) -> None:
-    """Put `recording` into `nb` in place of whatever recording it held: each record into the cells that `held` names.
+    """Put `recording` into `nb` in place of whatever recording it held: each record into the cells that `records_by_cell` names.
 
     Raises RecordingError for a record that no cell holds.
     """
     placed = {record.id for records in held.values() for record in records}
-    missing = [label(record) for record in recording.records if record.id not in placed]
+    missing = [record_label(record) for record in recording.records if record.id not in placed]
     if missing:
         raise RecordingError(f"No cell of this notebook holds {', '.join(missing)}.")
     others: dict[int, list[str]] = {}
-    for text in recording.others:
-        others.setdefault(_home(nb, other_id(json.loads(text)), held), []).append(text)
+    for text in recording.unknown_records:
+        others.setdefault(_home(nb, unknown_record_id(json.loads(text)), held), []).append(text)
     for index, cell in enumerate(nb["cells"]):
         cell["metadata"].pop("kin", None)
         blobs: dict[str, Any] = {}
-        records = [record_json(record, blobs) for record in held.get(index, ())]
+        records = [encode_record(record, blobs) for record in held.get(index, ())]
         records += [_other_json(json.loads(text), blobs) for text in others.get(index, ())]
         if records:
-            cell["metadata"]["kin"] = {RECORDS: records, "blobs": blobs} if blobs else {RECORDS: records}
+            cell["metadata"]["kin"] = {RECORDS_KEY: records, "blobs": blobs} if blobs else {RECORDS_KEY: records}
     before = nb["metadata"].get("kin")
     later = _later(before) if isinstance(before, dict) else {}
     nb["metadata"]["kin"] = {**later, **_meta_json(recording)}
@@ -133,7 +150,7 @@ def raw_records(nb: Any) -> Iterator[tuple[int, Any]]:
     """Each record in the metadata of a cell, unchecked, with the cell's index."""
     for index, cell in enumerate(nb["cells"]):
         kin = cell["metadata"].get("kin")
-        records = kin.get(RECORDS) if isinstance(kin, dict) else None
+        records = kin.get(RECORDS_KEY) if isinstance(kin, dict) else None
         for raw in records if isinstance(records, list) else []:
             yield index, raw
 
@@ -143,11 +160,11 @@ def _was_cleaned(nb: Any) -> bool:
 
     Else the cells that were saved were deleted, and those that are here were answered since.
     """
-    carries = any(any(carried_in(cell)) for cell in nb["cells"]) or any(kept_in(nb))
-    return not carries and any(speaking_key(nb, cell) for cell in nb["cells"])
+    carries = any(any(raw_output_records(cell)) for cell in nb["cells"]) or any(backed_up_records(nb))
+    return not carries and any(conversation_key(nb, cell) for cell in nb["cells"])
 
 
-def session_of(nb: Any) -> tuple[str, str]:
+def claimed_identity(nb: Any) -> tuple[str, str]:
     """(session, digest) as the notebook's metadata claims, nothing checked; "" where there is none."""
     kin = nb["metadata"].get("kin")
     claims = [kin.get(key) if isinstance(kin, dict) else None for key in ("session", "digest")]
@@ -161,7 +178,7 @@ def replayed_session(nb: Any) -> str:
     return next((match["session"] for match in found if match), "")
 
 
-def differing_field(one: SessionRecord, other: SessionRecord) -> str:
+def first_differing_field(one: SessionRecord, other: SessionRecord) -> str:
     """The first field in which two records of one id differ, dotted, items counted from 1; "type" for two types."""
     if type(one) is not type(other):
         return "type"
@@ -181,7 +198,7 @@ def _differing(one: Any, other: Any) -> str:
 
 def _checked(nb: Any) -> dict[str, Any]:
     """`kin` in the notebook's metadata. Raises RecordingError where it is none of this format."""
-    conflict = merge_conflict(nb)
+    conflict = describe_merge_conflict(nb)
     if conflict:
         raise RecordingError(conflict)
     kin = nb["metadata"].get("kin")
@@ -193,13 +210,13 @@ def _checked(nb: Any) -> dict[str, Any]:
             f"kin-nb save {_named(nb)}"
         )
     if kin["format"] != FORMAT:
-        raise LaterFormatError(later_format(kin["format"], kin.get("kin_nb")))
+        raise LaterFormatError(describe_other_format(kin["format"], kin.get("kin_nb")))
     return kin
 
 
-def read_cells(nb: Any, meta: SessionMeta) -> Saved:
+def read_cells(nb: Any, meta: SessionMeta) -> SavedRecording:
     """Each record by itself, and that those of one id are equal."""
-    common, sidecar = texts_in(nb["metadata"].get("kin")), named_sidecar(nb)
+    common, sidecar = stored_texts(nb["metadata"].get("kin")), claimed_sidecar(nb)
     held: dict[int, list[SessionRecord]] = {}
     others: dict[int, list[str]] = {}
     first: dict[str, tuple[int, SessionRecord]] = {}
@@ -209,30 +226,30 @@ def read_cells(nb: Any, meta: SessionMeta) -> Saved:
         kin = cell["metadata"].get("kin")
         if kin is None:
             continue
-        if not isinstance(kin, dict) or not isinstance(kin.get(RECORDS), list):
+        if not isinstance(kin, dict) or not isinstance(kin.get(RECORDS_KEY), list):
             raise _error(meta, f"cell {index + 1}", "its `kin` metadata holds no list of records")
-        reader = RecordReader(meta, {**common, **texts_in(kin)}, sidecar)
-        for raw in kin[RECORDS]:
+        reader = RecordReader(meta, {**common, **stored_texts(kin)}, sidecar)
+        for raw in kin[RECORDS_KEY]:
             record = reader.read(index + 1, raw)
             if isinstance(record, str):
                 others.setdefault(index, []).append(record)
                 other = json.loads(record)
-                there, text = texts.setdefault(other_id(other), (index, record))
+                there, text = texts.setdefault(unknown_record_id(other), (index, record))
                 if text != record:
                     what = f"cell {there + 1} holds it too, and they differ"
                     raise _error(meta, f"cell {index + 1}, {_label_of_other(other)}", what)
                 continue
             before, known = first.setdefault(record.id, (index, record))
             if known != record:
-                what = f"cell {before + 1} holds it too, and they differ: field {differing_field(known, record)}"
-                raise _error(meta, f"cell {index + 1}, {label(record)}", what)
+                what = f"cell {before + 1} holds it too, and they differ: field {first_differing_field(known, record)}"
+                raise _error(meta, f"cell {index + 1}, {record_label(record)}", what)
             held.setdefault(index, []).append(record)
-            name = named_session(cell)
+            name = session_name(cell)
             if name:
                 beside[record.id] = name
     records = sorted((record for _, record in first.values()), key=lambda record: record.seq)
     unknown = tuple(text for _, text in texts.values())
-    return Saved(Recording(meta, tuple(records), unknown, beside=beside), held, others)
+    return SavedRecording(Recording(meta, tuple(records), unknown, session_names=beside), held, others)
 
 
 def _error(meta: SessionMeta, where: str, what: str) -> RecordingError:
@@ -241,7 +258,7 @@ def _error(meta: SessionMeta, where: str, what: str) -> RecordingError:
 
 def _no_recording(nb: Any) -> str:
     named = _named(nb)
-    if named == UNNAMED and any(any(carried_in(cell)) for cell in nb["cells"]):
+    if named == SESSION_PLACEHOLDER and any(any(raw_output_records(cell)) for cell in nb["cells"]):
         return (
             "This notebook holds no recording: only its outputs carry one. Make a session notebook of it: kin-nb save "
             "NOTEBOOK.ipynb OUT.ipynb"
@@ -250,7 +267,7 @@ def _no_recording(nb: Any) -> str:
 
 
 def _named(nb: Any) -> str:
-    return replayed_session(nb) or UNNAMED
+    return replayed_session(nb) or SESSION_PLACEHOLDER
 
 
 def _meta(kin: dict[str, Any]) -> SessionMeta:
@@ -263,7 +280,7 @@ def _meta(kin: dict[str, Any]) -> SessionMeta:
         raise RecordingError(
             f"notebook metadata, kin.{where}: {first['msg']}. Write it anew: kin-nb save SESSION"
         ) from error
-    refuse_later("notebook metadata", {"workspace": kin.get("workspace")}, meta, meta.kin_nb)
+    reject_unknown_fields("notebook metadata", {"workspace": kin.get("workspace")}, meta, meta.kin_nb)
     return meta
 
 
@@ -283,18 +300,18 @@ def _meta_json(recording: Recording) -> dict[str, Any]:
         "workspace": meta.workspace.model_dump(exclude={"branch"} if meta.workspace.branch is None else None),
         "system_prompt": meta.system_prompt_sha,
         "tools": meta.tools_sha,
-        RECORDS: dict(sorted(recording.shas.items())),
+        RECORDS_KEY: dict(sorted(recording.shas.items())),
     }
 
 
 def _other_json(other: dict[str, Any], blobs: dict[str, Any]) -> dict[str, Any]:
-    return {**stored(other, blobs), "sha": other_sha(other)}
+    return {**encode_value(other, blobs), "sha": unknown_record_sha(other)}
 
 
 def _home(nb: Any, known_as: str, held: Mapping[int, Sequence[SessionRecord]]) -> int:
     """The cell where a later version's record goes: where it is, else beside the last record, else the last cell."""
     for index, raw in raw_records(nb):
         value = {key: item for key, item in raw.items() if key != "sha"} if isinstance(raw, dict) else {}
-        if value and known_as in (value.get("id"), str(raw.get("sha"))[:SHORT]):
+        if value and known_as in (value.get("id"), str(raw.get("sha"))[:SHORT_SHA]):
             return index
     return max(held, default=len(nb["cells"]) - 1)

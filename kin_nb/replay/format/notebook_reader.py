@@ -20,15 +20,15 @@ from typing import Any, NoReturn
 from kin_nb.core.records import Record
 from kin_nb.render import one_line
 from kin_nb.replay.errors import LaterFormatError, UnreadableNotebookError
-from kin_nb.replay.format.storage import join, unfold
-from kin_nb.replay.recording import FORMAT, whole_numbers
+from kin_nb.replay.format.storage import attach_sidecar, extract_embedded
+from kin_nb.replay.recording import FORMAT, normalize_numbers
 
 _KEYS = ("local_metadata", "remote_metadata", "nbdime-conflicts")
 _FIRST = re.compile(r"^<<<<<<< local$", re.MULTILINE)
 _LAST = re.compile(r"^>>>>>>> remote$", re.MULTILINE)
 
 
-def merge_conflict(nb: Any) -> str:
+def describe_merge_conflict(nb: Any) -> str:
     """Where the first conflict is that a merge left, and what to do; "" when there is none."""
     for number, cell in enumerate(nb["cells"], 1):
         left = _left(cell)
@@ -40,7 +40,7 @@ def merge_conflict(nb: Any) -> str:
 
 def _left(cell: Any) -> str:
     if isinstance(cell.get("id"), dict):
-        return short(next(iter(cell["id"]), "id"))
+        return shortened(next(iter(cell["id"]), "id"))
     found = next((key for key in _KEYS if key in cell["metadata"]), "")
     in_code = cell.get("cell_type") == "code" and _is_marked(cell["source"])
     return found or ("<<<<<<< local" if in_code else "")
@@ -55,31 +55,33 @@ def _said(where: str) -> str:
     return f"nbmerge left a conflict {where}: merge the notebooks again with kin-nb merge BASE A B"
 
 
-def later_format(found: object, wrote: object) -> str:
+def describe_other_format(found: object, wrote: object) -> str:
     """The sentence about a recording in another format, `found`, by the version `wrote`."""
     what = "use that version" if isinstance(found, int | float) and found < FORMAT else "update kin_nb"
-    return f"Recorded in format {short(found)} by kin_nb {short(wrote)}; this one reads format {FORMAT}: {what}."
+    return (
+        f"Recorded in format {shortened(found)} by kin_nb {shortened(wrote)}; this one reads format {FORMAT}: {what}."
+    )
 
 
-def refuse_later(where: str, raw: Any, known: Record, wrote: str) -> None:
+def reject_unknown_fields(where: str, raw: Any, known: Record, wrote: str) -> None:
     """Raises LaterFormatError when `raw`, of which `known` was read, has a field that `known` has not.
 
     Hashes cover known fields alone, so one that somebody added by hand looks the same.
     """
     field = _later_field(raw, known)
     if field:
-        raise later_field(where, field, wrote)
+        raise unknown_field_error(where, field, wrote)
 
 
-def later_field(where: str, field: str, wrote: str) -> LaterFormatError:
+def unknown_field_error(where: str, field: str, wrote: str) -> LaterFormatError:
     """`wrote`: the version that the notebook names, "" when it names none."""
     return LaterFormatError(
-        f"{where}: field {short(field)} is of a later version (kin_nb {short(wrote) or '?'} wrote this): update kin_nb, or "
+        f"{where}: field {shortened(field)} is of a later version (kin_nb {shortened(wrote) or '?'} wrote this): update kin_nb, or "
         "take the field out if it was added by hand."
     )
 
 
-def short(value: object) -> str:
+def shortened(value: object) -> str:
     """What a file says of itself, on a line with our words: it may be of any length, and hold what a terminal obeys."""
     return one_line(str(value), 80)
 
@@ -104,11 +106,11 @@ _WITH_IDS = 5
 """The minor version of nbformat 4 from which on cells have ids: what is saved is of this one."""
 
 
-def complete(nb: Any) -> None:
+def normalize(nb: Any) -> None:
     """Put in what scripts and front ends leave out, and take out ids that are none. No text of a person changes."""
     for cell in nb["cells"]:
         # one that is an object is what a merge left, and named as that by who reads the recording
-        if "id" in cell and not isinstance(cell["id"], dict) and not is_id(cell["id"]):
+        if "id" in cell and not isinstance(cell["id"], dict) and not is_cell_id(cell["id"]):
             del cell["id"]
         if cell["cell_type"] == "code":
             cell.setdefault("outputs", [])
@@ -122,7 +124,7 @@ def complete(nb: Any) -> None:
             if output.get("output_type") == "execute_result":
                 output.setdefault("execution_count", None)
     _complete_kernel(nb["metadata"])
-    minor = whole_numbers(nb.get("nbformat_minor"))
+    minor = normalize_numbers(nb.get("nbformat_minor"))
     known = isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor < _NO_MINOR
     has_ids = any("id" in cell for cell in nb["cells"])
     nb["nbformat_minor"] = max(minor if known else 0, _WITH_IDS if has_ids else 0)
@@ -147,14 +149,14 @@ def check_valid(nb: Any, name: str) -> None:
     try:
         validate({**nb, "cells": cells, "nbformat_minor": max(nb["nbformat_minor"], _WITH_IDS)})
     except ValidationError as error:
-        what = "it is of no known kind" if error.validator in ("oneOf", "anyOf") else short(error.message)
+        what = "it is of no known kind" if error.validator in ("oneOf", "anyOf") else shortened(error.message)
         raise UnreadableNotebookError(
             f"{name} is not a valid notebook: {_place(list(error.relative_path))}{what}. Correct it in a text editor, or "
             "restore the notebook from a copy."
         ) from error
 
 
-def is_id(value: object) -> bool:
+def is_cell_id(value: object) -> bool:
     """Whether nbformat takes it for a cell's id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
@@ -165,7 +167,7 @@ def _place(path: list[str | int]) -> str:
     if path[:1] == ["cells"] and len(path) > 1:
         dotted = [f"cell {dotted[1]}", *dotted[2:]]
         dotted[:2] = [", ".join(dotted[:2])]
-    return f"{short('.'.join(dotted))}: " if dotted else ""
+    return f"{shortened('.'.join(dotted))}: " if dotted else ""
 
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -182,7 +184,7 @@ def load_notebook(path: Path, max_bytes: int = MAX_BYTES) -> Any:
     notebook, or older than nbformat 4.
     """
     nb = parse_notebook(read_text(path, max_bytes), path.name)
-    join(nb, lambda name: _json(_read_beside(path, name), name))
+    attach_sidecar(nb, lambda name: _json(_read_beside(path, name), name))
     return nb
 
 
@@ -223,7 +225,7 @@ def parse_notebook(text: str, name: str) -> Any:
     for cell in value["cells"]:
         cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
     value["nbformat"] = _OLDEST
-    unfold(value)
+    extract_embedded(value)
     return value
 
 
@@ -238,7 +240,7 @@ def as_node(nb: Any, name: str = "the notebook") -> Any:
     from nbformat.v4.rwbase import rejoin_lines  # noqa: PLC0415
 
     node = from_dict(nb)
-    complete(node)
+    normalize(node)
     if not isinstance(nb, NotebookNode):  # a node was checked when it was made of a file
         check_valid(node, name)
     return rejoin_lines(node)

@@ -14,39 +14,39 @@ from pydantic import ValidationError
 
 from kin_nb.core.records import SessionRecord
 from kin_nb.replay.errors import LaterFormatError, RecordingError
-from kin_nb.replay.format.notebook_reader import later_format, refuse_later
-from kin_nb.replay.format.record_codec import RecordReader, record_json
+from kin_nb.replay.format.notebook_reader import describe_other_format, reject_unknown_fields
+from kin_nb.replay.format.record_codec import RecordReader, encode_record
 from kin_nb.replay.recording import FORMAT, SessionMeta
 
-KEY = "kin_recording"
-KEPT = "kin_kept"
+RECORD_KEY = "kin_recording"
+BACKUP_KEY = "kin_kept"
 MAX_CHARACTERS = 2_000_000
 """Of one record: a front end keeps all outputs in memory. What is larger is in the log alone."""
-MAX_KEPT_CHARACTERS = 8_000_000
+MAX_BACKUP_CHARACTERS = 8_000_000
 """Of all that is kept."""
 
 
-def carried(record: SessionRecord, meta: SessionMeta) -> dict[str, Any]:
+def output_metadata(record: SessionRecord, meta: SessionMeta) -> dict[str, Any]:
     """Metadata for the output that carries `record`; empty for one of more than MAX_CHARACTERS."""
     blobs: dict[str, Any] = {}
-    made = record_json(record, blobs)
+    made = encode_record(record, blobs)
     size = sum(len(str(text)) for text in blobs.values()) + len(str(made))
     if size > MAX_CHARACTERS:
         return {}
-    return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": made, "blobs": blobs}}
+    return {RECORD_KEY: {"session": meta.model_dump(exclude_defaults=True), "record": made, "blobs": blobs}}
 
 
-def carried_in(cell: Any) -> Iterator[dict[str, Any]]:
+def raw_output_records(cell: Any) -> Iterator[dict[str, Any]]:
     """What the outputs of `cell` carry, unchecked."""
     for output in cell.get("outputs", []):
         metadata = output.get("metadata")
-        found = metadata.get(KEY) if isinstance(metadata, dict) else None
+        found = metadata.get(RECORD_KEY) if isinstance(metadata, dict) else None
         if isinstance(found, dict):
             yield found
 
 
 @dataclass(frozen=True)
-class Carried:
+class OutputRecord:
     """A verified record (JSON text where a later version wrote it), the session that it says to be of, and all as it stood."""
 
     record: SessionRecord | str
@@ -54,23 +54,23 @@ class Carried:
     raw: dict[str, Any]
 
 
-def read_carried(cell: int, raw: dict[str, Any]) -> Carried:
+def read_output_record(cell: int, raw: dict[str, Any]) -> OutputRecord:
     """`raw`, which an output of cell number `cell`, from 1, carries. Raises RecordingError naming what was changed."""
-    where = f"cell {cell}, {KEY}.session"
+    where = f"cell {cell}, {RECORD_KEY}.session"
     try:
         meta = SessionMeta.model_validate(raw.get("session"))
     except ValidationError as error:
         first = error.errors()[0]
         raise RecordingError(f"{'.'.join(map(str, [where, *first['loc']]))}: {first['msg']}.") from None
     if meta.format != FORMAT:
-        raise LaterFormatError(f"cell {cell}: {later_format(meta.format, meta.kin_nb)}")
-    refuse_later(where, raw.get("session"), meta, meta.kin_nb)
+        raise LaterFormatError(f"cell {cell}: {describe_other_format(meta.format, meta.kin_nb)}")
+    reject_unknown_fields(where, raw.get("session"), meta, meta.kin_nb)
     blobs = raw.get("blobs")
     reader = RecordReader(meta, blobs if isinstance(blobs, dict) else {})
-    return Carried(reader.read(cell, raw.get("record")), meta, raw)
+    return OutputRecord(reader.read(cell, raw.get("record")), meta, raw)
 
 
-def keeping(nb: Any, before: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
+def backup_metadata(nb: Any, before: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
     """Metadata for an output of `nb`: what the cells carry, what is kept of those that are there, and what was known `before`.
 
     A record as it is in `nb` counts.
@@ -79,17 +79,17 @@ def keeping(nb: Any, before: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
         {"cell": cell["id"], "carried": each}
         for cell in nb["cells"]
         if isinstance(cell.get("id"), str)
-        for each in carried_in(cell)
+        for each in raw_output_records(cell)
     ]
     ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
-    kept += [each for each in kept_in(nb) if each["cell"] in ids and each not in kept]
+    kept += [each for each in backed_up_records(nb) if each["cell"] in ids and each not in kept]
     known = {(each["cell"], record_id(each["carried"])) for each in kept}
     for each in before:
         name = (each["cell"], record_id(each["carried"]))
         if name not in known:
             known.add(name)
             kept.append(each)
-    return {KEPT: kept} if 0 < sum(len(str(each)) for each in kept) <= MAX_KEPT_CHARACTERS else {}
+    return {BACKUP_KEY: kept} if 0 < sum(len(str(each)) for each in kept) <= MAX_BACKUP_CHARACTERS else {}
 
 
 def record_id(carried: dict[str, Any]) -> str:
@@ -99,12 +99,12 @@ def record_id(carried: dict[str, Any]) -> str:
     return named if isinstance(named, str) else str(record)
 
 
-def kept_in(nb: Any) -> Iterator[dict[str, Any]]:
+def backed_up_records(nb: Any) -> Iterator[dict[str, Any]]:
     """As outputs have it, which anybody may have written: no more than its shape is sure."""
     for cell in nb["cells"]:
         for output in cell.get("outputs", []):
             metadata = output.get("metadata")
-            kept = metadata.get(KEPT) if isinstance(metadata, dict) else None
+            kept = metadata.get(BACKUP_KEY) if isinstance(metadata, dict) else None
             for each in kept if isinstance(kept, list) else []:
                 if (
                     isinstance(each, dict)

@@ -21,17 +21,17 @@ from kin_nb.core.records import (
 )
 from kin_nb.render import one_line
 from kin_nb.replay.errors import MissingTextError, RecordingError
-from kin_nb.replay.format.notebook_reader import refuse_later, short
+from kin_nb.replay.format.notebook_reader import reject_unknown_fields, shortened
 from kin_nb.replay.recording import (
-    SHORT,
+    SHORT_SHA,
     SessionMeta,
-    label,
-    move_json,
-    other_sha,
+    move_fields,
+    normalize_numbers,
+    record_label,
     record_sha,
     step_sha,
     turn_sha,
-    whole_numbers,
+    unknown_record_sha,
 )
 
 R = TypeVar("R", bound=Record)
@@ -47,22 +47,24 @@ TYPES = ("turn", *_MOVED)
 """Of the records that this version knows."""
 
 
-def record_json(record: SessionRecord, blobs: dict[str, Any]) -> dict[str, Any]:
+def encode_record(record: SessionRecord, blobs: dict[str, Any]) -> dict[str, Any]:
     """As it is stored, with its hash; long texts go to `blobs`."""
     if not isinstance(record, TurnRecord):
-        return {**stored(move_json(record), blobs), "sha": record_sha(record)}
+        return {**encode_value(move_fields(record), blobs), "sha": record_sha(record)}
     fields = json.loads(canonical_json(record.model_dump(exclude={"steps"}, exclude_defaults=True)))
     steps = [json.loads(canonical_json(step.model_dump(exclude_defaults=True))) for step in record.steps]
-    hashed = [{**stored(step, blobs), "sha": step_sha(record.steps[n])[:SHORT]} for n, step in enumerate(steps)]
-    return {**stored(fields, blobs), "type": record.type, "steps": hashed, "sha": turn_sha(record)}
+    hashed = [
+        {**encode_value(step, blobs), "sha": step_sha(record.steps[n])[:SHORT_SHA]} for n, step in enumerate(steps)
+    ]
+    return {**encode_value(fields, blobs), "type": record.type, "steps": hashed, "sha": turn_sha(record)}
 
 
-def stored(value: Any, blobs: dict[str, Any]) -> Any:
+def encode_value(value: Any, blobs: dict[str, Any]) -> Any:
     """`value` with long texts moved to `blobs`, and texts that UTF-8 has no bytes for (lone surrogates) escaped."""
     if isinstance(value, dict):
-        return {key: stored(item, blobs) for key, item in value.items()}
+        return {key: encode_value(item, blobs) for key, item in value.items()}
     if isinstance(value, list):
-        return [stored(item, blobs) for item in value]
+        return [encode_value(item, blobs) for item in value]
     if not isinstance(value, str):
         return value
     encoded = value.encode("utf-8", "surrogatepass")
@@ -96,7 +98,7 @@ class RecordReader:
             return self._other(cell, raw)
         record = self._turn(cell, raw) if raw["type"] == "turn" else self._moved(cell, raw)
         if not record.id:
-            raise self.error(f"cell {cell}, {label(record)}", "field id: it is missing")
+            raise self.error(f"cell {cell}, {record_label(record)}", "field id: it is missing")
         return record
 
     def error(self, where: str, what: str, restore: str = "Restore the notebook") -> RecordingError:
@@ -108,28 +110,28 @@ class RecordReader:
         where = f"cell {cell}, {raw['type']}"
         fields = {key: value for key, value in raw.items() if key != "sha"}
         record, value = self._validated(_MOVED[raw["type"]], fields, where)
-        refuse_later(where, value, record, self._meta.kin_nb)
+        reject_unknown_fields(where, value, record, self._meta.kin_nb)
         if record_sha(record) != raw.get("sha"):
             raise self.error(where, "it was changed after it was recorded")
         return record
 
     def _other(self, cell: int, raw: dict[str, Any]) -> str:
-        where = f"cell {cell}, record {short(repr(raw['type']))}"
-        value = whole_numbers(self._resolved({k: v for k, v in raw.items() if k != "sha"}, where, ""))
-        if other_sha(value) != raw.get("sha"):
+        where = f"cell {cell}, record {shortened(repr(raw['type']))}"
+        value = normalize_numbers(self._resolved({k: v for k, v in raw.items() if k != "sha"}, where, ""))
+        if unknown_record_sha(value) != raw.get("sha"):
             raise self.error(where, "it was changed after it was recorded")
         return canonical_json(value)
 
     def _turn(self, cell: int, raw: dict[str, Any]) -> TurnRecord:
-        number = whole_numbers(raw.get("turn"))
-        where = f"cell {cell}, turn {short(number)}"
+        number = normalize_numbers(raw.get("turn"))
+        where = f"cell {cell}, turn {shortened(number)}"
         steps = raw.get("steps")
         if not isinstance(steps, list):
             raise self.error(where, "field `steps` is missing or no list")
         checked = tuple(self._step(f"{where}, step {n}", step) for n, step in enumerate(steps, 1))
         fields = {key: value for key, value in raw.items() if key not in ("steps", "sha")}
         known, value = self._validated(TurnRecord, fields, where)
-        refuse_later(where, value, known, self._meta.kin_nb)
+        reject_unknown_fields(where, value, known, self._meta.kin_nb)
         turn = known.model_copy(update={"steps": checked})
         if turn_sha(turn) != raw.get("sha"):
             what = ", ".join(key for key in fields if key != "type")
@@ -140,9 +142,9 @@ class RecordReader:
         if not isinstance(raw, dict):
             raise self.error(where, "it is no record")
         step, value = self._validated(RecordedStep, {k: v for k, v in raw.items() if k != "sha"}, where)
-        refuse_later(where, value, step, self._meta.kin_nb)
+        reject_unknown_fields(where, value, step, self._meta.kin_nb)
         sha = step_sha(step)
-        if raw.get("sha") != sha[:SHORT]:
+        if raw.get("sha") != sha[:SHORT_SHA]:
             raise self.error(where, "its reply or one of its tool calls was changed after it was recorded")
         return step
 
@@ -168,13 +170,13 @@ class RecordReader:
     def _blob(self, sha: Any, where: str, path: str) -> str:
         stored = self._blobs.get(sha) if isinstance(sha, str) else None
         if stored is None:
-            what = f"field {short(path[1:])}: its text is missing from {self._where_blobs_are}"
+            what = f"field {shortened(path[1:])}: its text is missing from {self._where_blobs_are}"
             raise MissingTextError(str(self.error(where, what, self._restore)))
         text: Any = stored
         if isinstance(stored, dict):
             text = self._escaped(stored.get("json"), where, path)
         if not isinstance(text, str) or sha256(text) != sha:
-            raise self.error(where, f"field {short(path[1:])}: its text in {self._where_blobs_are} was changed")
+            raise self.error(where, f"field {shortened(path[1:])}: its text in {self._where_blobs_are} was changed")
         return text
 
     def _escaped(self, text: Any, where: str, path: str) -> str:
@@ -184,7 +186,7 @@ class RecordReader:
             value = None
         if isinstance(value, str):
             return value
-        raise self.error(where, f"field {short(path[1:])}: it is no escaped text")
+        raise self.error(where, f"field {shortened(path[1:])}: it is no escaped text")
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.core.redaction import REDACTED, SECRET
-from kin_nb.replay.format.storage import is_embedding, texts_in
+from kin_nb.replay.format.storage import is_recording_cell, stored_texts
 
-TAKEN_OUT = "kin-redacted"
+REDACTED_TAG = "kin-redacted"
 """The tag of an ordinary cell whose saved output has something taken out; saving sets it, and removes it."""
-COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
+COLOR = re.compile(r"\x1b\[[0-9;:]*[mK]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _MARK = re.compile(f"{re.escape(SECRET)}|{re.escape(REDACTED)}")
 
 
-def holds_marks(text: str) -> bool:
+def has_redaction_marks(text: str) -> bool:
     """Whether saving took something out of `text`."""
     return _MARK.search(text) is not None
 
 
-def as_saved(saved: str, now: str) -> bool:
+def matches_redacted(saved: str, now: str) -> bool:
     """Whether `now` is `saved`, in which each mark stands for one character or more, of any number of lines.
 
     Linear: what stands between two marks is looked for once, where it comes first.
     """
-    if saved == now or not holds_marks(saved):
+    if saved == now or not has_redaction_marks(saved):
         return saved == now
     if "\x1b" not in saved:  # a text from which something goes loses its colours
-        now = COLOUR.sub("", now)
+        now = COLOR.sub("", now)
     first, *between, last = _MARK.split(saved)
     if not now.startswith(first):
         return False
@@ -69,18 +69,18 @@ class HiddenText:
         return 0 if self.first is None else self.first + 1
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         return f"text not shown: this notebook was saved with something taken out (cell {self.number})"
 
     def failure(self, index: int, name: str, text: str) -> str:
         """How the cell at `index` failed: the exception's class, which is text too where it is no plain name, and its text."""
         if not self.covers(index):
             return f"{name}: {text}"
-        return f"{name}, {self.why}" if name.isidentifier() else self.why
+        return f"{name}, {self.reason}" if name.isidentifier() else self.reason
 
     def line(self, number: int) -> str:
         """Where a text that is not shown differs; `number` 0: in no line of it."""
-        return f"line {number}, {self.why}" if number else self.why
+        return f"line {number}, {self.reason}" if number else self.reason
 
 
 NOTHING_HIDDEN = HiddenText()
@@ -90,7 +90,7 @@ def _marked(nb: Any) -> Iterator[int]:
     """Indexes of cells; 0 for a text that belongs to none."""
     for index, cell in enumerate(nb["cells"]):
         own = [cell.get("outputs"), cell.get("attachments"), cell["metadata"].get("kin")]
-        if holds_marks(json.dumps([None if is_embedding(cell) else cell["source"], *own])):
+        if has_redaction_marks(json.dumps([None if is_recording_cell(cell) else cell["source"], *own])):
             yield index
-    if holds_marks(json.dumps(texts_in(nb["metadata"].get("kin")))):
+    if has_redaction_marks(json.dumps(stored_texts(nb["metadata"].get("kin")))):
         yield 0

@@ -14,14 +14,14 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from kin_nb.core.records import ClearRecord, CompactRecord, RecordedStep, TurnRecord, UndoRecord
-from kin_nb.replay.format.notebook_codec import CELLS, RECORDS
-from kin_nb.replay.format.output_records import KEY as CARRIED
+from kin_nb.replay.format.notebook_codec import RECORDS_KEY, USER_CELLS_KEY
+from kin_nb.replay.format.output_records import RECORD_KEY as CARRIED
 from kin_nb.replay.format.record_codec import TYPES
-from kin_nb.replay.format.storage import KEY as SIDECAR
-from kin_nb.replay.recording import FORMAT, SHORT, SessionMeta
+from kin_nb.replay.format.storage import SIDECAR_KEY as SIDECAR
+from kin_nb.replay.recording import FORMAT, SHORT_SHA, SessionMeta
 
 _SHA = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-_SHORT_SHA = {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT}}}$"}
+_SHORT_SHA = {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT_SHA}}}$"}
 _TYPES = {
     "TurnRecord": ["turn"],
     "UndoRecord": ["undo", "redo"],
@@ -117,7 +117,7 @@ def _forms() -> dict[str, Any]:
 
 
 def _held(record: dict[str, Any]) -> dict[str, Any]:
-    held = _object("`kin` in a cell's metadata.", **{RECORDS: {"type": "array", "items": record}})
+    held = _object("`kin` in a cell's metadata.", **{RECORDS_KEY: {"type": "array", "items": record}})
     held["properties"]["blobs"] = {"$ref": "#/$defs/Blobs"}
     return held
 
@@ -141,14 +141,14 @@ def _notebook(session: dict[str, Any]) -> dict[str, Any]:
     """Of a session's own fields two have other names there. Keys that it does not name are a later version's."""
     names = {"system_prompt_sha": "system_prompt", "tools_sha": "tools"}
     fields = {names.get(key, key): value for key, value in session["properties"].items()}
-    fields |= {RECORDS: {"type": "object", "additionalProperties": _SHORT_SHA}}
+    fields |= {RECORDS_KEY: {"type": "object", "additionalProperties": _SHORT_SHA}}
     fields |= {"digest": _SHA, "blobs": {"$ref": "#/$defs/Blobs"}, SIDECAR: {"type": "string", "pattern": r"\.json$"}}
-    fields[CELLS] = {"type": "array", "items": {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT}}}$"}}
+    fields[USER_CELLS_KEY] = {"type": "array", "items": {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT_SHA}}}$"}}
     return {
         "description": "`kin` in the notebook's metadata.",
         "type": "object",
         "properties": fields,
-        "required": ["format", "session", "digest", RECORDS],
+        "required": ["format", "session", "digest", RECORDS_KEY],
     }
 
 

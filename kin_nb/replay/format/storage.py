@@ -16,7 +16,7 @@ from kin_nb.core.records import canonical_json
 from kin_nb.render.text import one_line
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 
-KEY = "sidecar"
+SIDECAR_KEY = "sidecar"
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,250}\.json")
 
 
@@ -25,20 +25,20 @@ def sidecar_name(notebook: Path) -> str:
     return f"{notebook.stem.removesuffix('.kin')}.kin.json"
 
 
-def named_sidecar(nb: Any) -> str:
+def claimed_sidecar(nb: Any) -> str:
     """The sidecar's name as the notebook claims it, "" when there is none, or when it is no plain name of a file."""
     kin = nb["metadata"].get("kin")
-    name = kin.get(KEY) if isinstance(kin, dict) else None
+    name = kin.get(SIDECAR_KEY) if isinstance(kin, dict) else None
     return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
 
 
-def join(nb: Any, read: Callable[[str], Any]) -> None:
+def attach_sidecar(nb: Any, read: Callable[[str], Any]) -> None:
     """Put the texts back. `read` gives the JSON value of a file beside the notebook, or raises UnreadableNotebookError.
 
     A sidecar that is missing or damaged is left out: whoever needs one of its texts says that it is not there. Texts
     are known by their hash, so no file can bring others.
     """
-    name = named_sidecar(nb)
+    name = claimed_sidecar(nb)
     if not name:
         return
     try:
@@ -46,16 +46,16 @@ def join(nb: Any, read: Callable[[str], Any]) -> None:
     except UnreadableNotebookError:
         return
     own = nb["metadata"]["kin"].get("blobs")
-    nb["metadata"]["kin"]["blobs"] = {**texts_in(found), **(own if isinstance(own, dict) else {})}
+    nb["metadata"]["kin"]["blobs"] = {**stored_texts(found), **(own if isinstance(own, dict) else {})}
 
 
-def texts_in(holder: Any) -> dict[str, Any]:
+def stored_texts(holder: Any) -> dict[str, Any]:
     """sha256 -> text of a sidecar's JSON value, or of `kin` in a cell's or notebook's metadata; empty for what is neither."""
     blobs = holder.get("blobs") if isinstance(holder, dict) else None
     return dict(blobs) if isinstance(blobs, dict) else {}
 
 
-def session_of_sidecar(sidecar: Any) -> str:
+def claimed_session(sidecar: Any) -> str:
     """As a file's JSON value claims it, "" for what is no sidecar."""
     kin = sidecar.get("kin") if isinstance(sidecar, dict) and isinstance(sidecar.get("blobs"), dict) else None
     session = kin.get("session") if isinstance(kin, dict) else None
@@ -76,49 +76,51 @@ class Sidecar:
         return f'{{"kin": {canonical_json({"session": self.session})}, "blobs": {{\n{lines}\n}}}}\n'
 
 
-def split(nb: Any, path: Path) -> Sidecar | None:
+def detach_sidecar(nb: Any, path: Path) -> Sidecar | None:
     """Take the texts out of a notebook, for `path`, that names a sidecar; None of any other.
 
     Raises RecordingError when reading would refuse its name.
     """
     kin = nb["metadata"].get("kin")
-    if not isinstance(kin, dict) or KEY not in kin:
+    if not isinstance(kin, dict) or SIDECAR_KEY not in kin:
         return None
-    kin[KEY] = sidecar_name(path)
-    if not named_sidecar(nb):
+    kin[SIDECAR_KEY] = sidecar_name(path)
+    if not claimed_sidecar(nb):
         raise RecordingError(
-            f"No sidecar can be called {one_line(kin[KEY])}: choose another name, or save without one."
+            f"No sidecar can be called {one_line(kin[SIDECAR_KEY])}: choose another name, or save without one."
         )
-    texts = texts_in(kin)
+    texts = stored_texts(kin)
     kin.pop("blobs", None)
     for cell in nb["cells"]:
         own = cell["metadata"].get("kin")
-        texts |= texts_in(own)
+        texts |= stored_texts(own)
         if isinstance(own, dict):
             own.pop("blobs", None)
-    return Sidecar(path.with_name(kin[KEY]), kin.get("session", ""), texts)
+    return Sidecar(path.with_name(kin[SIDECAR_KEY]), kin.get("session", ""), texts)
 
 
-MAGIC = "kin_recording"
+RECORDING_MAGIC = "kin_recording"
 MAX_DEPTH = 200
-_CELL = re.compile(rf"\n*%%{MAGIC}[ \t]+(?P<name>[^\s@]{{1,64}}@[0-9a-f]{{12,64}})[ \t]*\n(?P<body>.*)", re.DOTALL)
+_CELL = re.compile(
+    rf"\n*%%{RECORDING_MAGIC}[ \t]+(?P<name>[^\s@]{{1,64}}@[0-9a-f]{{12,64}})[ \t]*\n(?P<body>.*)", re.DOTALL
+)
 
 
-def is_embedding(cell: Any) -> bool:
-    return bool(cell["cell_type"] == "code" and cell["source"].lstrip().startswith(f"%%{MAGIC}"))
+def is_recording_cell(cell: Any) -> bool:
+    return bool(cell["cell_type"] == "code" and cell["source"].lstrip().startswith(f"%%{RECORDING_MAGIC}"))
 
 
-def embedding_source(name: str) -> str:
+def recording_cell_source(name: str) -> str:
     """The cell, before its recording is known."""
-    return f"%%{MAGIC} {name}\n"
+    return f"%%{RECORDING_MAGIC} {name}\n"
 
 
-def unfold(nb: Any) -> None:
+def extract_embedded(nb: Any) -> None:
     """Put what a cell embeds into metadata, in place of what metadata has lost. What is no such text stays where it is.
 
     Records of a cell that is not there any more stay with the one that embeds them.
     """
-    cell = next((cell for cell in nb["cells"] if is_embedding(cell)), None)
+    cell = next((cell for cell in nb["cells"] if is_recording_cell(cell)), None)
     found = _CELL.fullmatch(cell["source"]) if cell is not None else None
     value = _parsed(found["body"]) if found is not None else None
     if cell is None or value is None or not _is_embedded(value):
@@ -142,12 +144,12 @@ def _joined(held: list[Any]) -> Any:
         if not isinstance(kin, dict) or not isinstance(kin.get("records"), list):
             return kin
     records = [record for kin in held for record in kin["records"]]
-    return {"records": records, "blobs": {sha: text for kin in held for sha, text in texts_in(kin).items()}}
+    return {"records": records, "blobs": {sha: text for kin in held for sha, text in stored_texts(kin).items()}}
 
 
-def fold(nb: Any) -> None:
+def embed(nb: Any) -> None:
     """Move the recording from metadata into the cell that embeds it, where there is one: a cell a line."""
-    cell = next((cell for cell in nb["cells"] if is_embedding(cell)), None)
+    cell = next((cell for cell in nb["cells"] if is_recording_cell(cell)), None)
     kin = nb["metadata"].pop("kin", None) if cell is not None else None
     if cell is None or kin is None:
         return
@@ -161,15 +163,15 @@ def fold(nb: Any) -> None:
     body = ",\n".join(map(canonical_json, cells))
     name = f"{kin['session']}@{kin['digest'][:12]}"
     head = f'{{"kin": {canonical_json(kin)},\n"kernel": {canonical_json(kernel)},\n"cells": ['
-    cell["source"] = f"{embedding_source(name)}{head}\n{body}\n]}}"
+    cell["source"] = f"{recording_cell_source(name)}{head}\n{body}\n]}}"
 
 
-def embedded(body: str) -> Any:
+def parse_embedded(body: str) -> Any:
     """A notebook that holds what the body of such a cell says, for `read_saved`. Raises RecordingError."""
     value = _parsed(body)
     if not _is_embedded(value):
         raise RecordingError(
-            f"The text below %%{MAGIC} is not the recording that was saved. Restore the cell, or save it again."
+            f"The text below %%{RECORDING_MAGIC} is not the recording that was saved. Restore the cell, or save it again."
         )
     cells = [
         {

@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 from kin_nb.core.records import SessionRecord, TurnRecord
-from kin_nb.replay.binding_cells import BoundCode, bound_code, has_bound_cell, imports_of
+from kin_nb.replay.binding_cells import BindingCode, binding_code, collect_imports, has_binding_cell
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import is_kin_kernel, speaking_key
+from kin_nb.replay.cell_keys import conversation_key, is_kin_kernel
 
 _NOT_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _KIN_CELL = re.compile(r"\s*%%kin(_recording)?\b")
@@ -36,7 +36,7 @@ class MissingVariables:
     """
 
     names: tuple[str, ...]
-    code: tuple[BoundCode, ...]
+    code: tuple[BindingCode, ...]
     turn: int
     chooses_mode: bool
 
@@ -56,11 +56,11 @@ def missing_variables(
     if nb is None:
         return None
     folder = book.meta.workspace.path
-    uncovered = [turn for turn in turns if not has_bound_cell(nb, turn, folder)]
+    uncovered = [turn for turn in turns if not has_binding_cell(nb, turn, folder)]
     if not uncovered:
         return None
-    imports = imports_of(_turns_above(book, shown), folder)
-    code = [(turn, part) for turn in uncovered for part in bound_code(turn, folder, imports)]
+    imports = collect_imports(_turns_above(book, shown), folder)
+    code = [(turn, part) for turn in uncovered for part in binding_code(turn, folder, imports)]
     bound = _still_bound([part for _, part in code])
     lacking = [name for name in bound if name not in present]
     used = _used_in(nb, book, shown, folder) if lacking else set()
@@ -178,14 +178,14 @@ def _used_in(nb: Any, book: Book, shown: Sequence[SessionRecord], folder: str) -
     waiting = [turn for turns in others for turn in turns]
     while needed := [turn for turn in waiting if used.intersection(_bound_by([turn]))]:
         waiting = [turn for turn in waiting if turn not in needed]
-        used |= {name for turn in needed for part in bound_code(turn, folder, {}) for name in used_names(part.source)}
+        used |= {name for turn in needed for part in binding_code(turn, folder, {}) for name in used_names(part.source)}
     return used
 
 
 def _code_of(nb: Any, cell: Any) -> str:
     """What a cell runs in the notebook's namespace; "" for a prompt, a command and text."""
     source = str(cell["source"])
-    if cell["cell_type"] != "code" or speaking_key(nb, cell) is not None or _KIN_CELL.match(source):
+    if cell["cell_type"] != "code" or conversation_key(nb, cell) is not None or _KIN_CELL.match(source):
         return ""
     if is_kin_kernel(nb):
         first, _, rest = source.lstrip().partition("\n")
@@ -213,7 +213,7 @@ def _bound_by(turns: Iterable[TurnRecord]) -> Iterator[str]:
     return (name for turn in turns for call in turn.calls for name in call.bound if _is_variable(name))
 
 
-def _still_bound(parts: Iterable[BoundCode]) -> list[str]:
+def _still_bound(parts: Iterable[BindingCode]) -> list[str]:
     """The variables that are there when all of this has run: a name that was deleted last is among those of the record."""
     found: dict[str, None] = {}
     for part in parts:

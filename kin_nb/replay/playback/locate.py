@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.replay.errors import MissingTextError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
-from kin_nb.replay.format.notebook_codec import read_recording, session_of
+from kin_nb.replay.format.notebook_codec import claimed_identity, read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook, read_text
-from kin_nb.replay.format.output_records import carried_in, kept_in
-from kin_nb.replay.format.storage import embedded
-from kin_nb.replay.playback.process_context import Surroundings
+from kin_nb.replay.format.output_records import backed_up_records, raw_output_records
+from kin_nb.replay.format.storage import parse_embedded
+from kin_nb.replay.playback.process_context import ProcessContext
 from kin_nb.replay.recording import SESSION_ID, Recording
 
 SHIPPED: tuple[str, ...] = (
@@ -54,7 +54,7 @@ def is_shipped(recording: Path | str) -> bool:
 MAX_FILES = 200
 _SHORTEST_DIGEST = 12
 TRIES = 5
-PAUSE = 0.05
+PAUSE_SECONDS = 0.05
 """Seconds between two looks at a file that is being rewritten."""
 
 Store = Callable[[str, str], Path | None]
@@ -62,7 +62,7 @@ Store = Callable[[str, str], Path | None]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRecording:
     path: Path
     nb: Any
     recording: Recording
@@ -72,10 +72,10 @@ def find_recording(
     session: str,
     digest: str,
     *,
-    surroundings: Surroundings,
+    context: ProcessContext,
     from_path: Path | None = None,
     store: Store | None = None,
-) -> Found:
+) -> FoundRecording:
     """The recording of `session` whose digest starts with `digest` (12 to 64 hex digits), every hash checked.
 
     First the notebook's own file, which must not differ; then files near it, where the digest alone decides; then
@@ -87,20 +87,20 @@ def find_recording(
             "`%kin replay` takes SESSION@DIGEST: the session id, then 12 or more hex digits of the digest."
         )
     seen: list[str] = []
-    for path in surroundings.own_files():
+    for path in context.own_files():
         try:
-            found = _own(path, session, digest, surroundings)
+            found = _own(path, session, digest, context)
         except MissingTextError as error:  # a copy without its sidecar: the digest tells whether another file is it
             seen.append(str(error))
             continue
         if found:
             return found
-    near = [_near(path, session, digest, surroundings, seen) for path in _bounded(surroundings.near_files())]
+    near = [_near(path, session, digest, context, seen) for path in _bounded(context.near_files())]
     copies = [found for found in near if found is not None]
     if copies:
         return max(copies, key=_in_use)
-    for path in _named(session, digest, surroundings, from_path, store):
-        found = _own(path, session, digest, surroundings)
+    for path in _named(session, digest, context, from_path, store):
+        found = _own(path, session, digest, context)
         if found:
             return found
         seen.append(f"{path.name} holds no recording of this session")
@@ -112,7 +112,7 @@ def find_recording(
 
 def embedded_recording(name: str, body: str) -> tuple[Any, Recording]:
     """What a cell embeds that says it is `name` (SESSION@DIGEST12), as a notebook too. Raises RecordingError."""
-    nb = embedded(body)
+    nb = parse_embedded(body)
     recording = read_recording(nb)
     session, _, digest = name.partition("@")
     if session != recording.session or len(digest) < _SHORTEST_DIGEST or not recording.digest.startswith(digest):
@@ -123,10 +123,10 @@ def embedded_recording(name: str, body: str) -> tuple[Any, Recording]:
     return nb, recording
 
 
-def _own(path: Path, session: str, digest: str, surroundings: Surroundings) -> Found | None:
+def _own(path: Path, session: str, digest: str, context: ProcessContext) -> FoundRecording | None:
     """The recording in `path`; None when it holds none of this session. Raises when it does and differs."""
-    nb = _load(path, surroundings.pause)
-    claimed, _ = session_of(nb)
+    nb = _load(path, context.pause)
+    claimed, _ = claimed_identity(nb)
     if claimed != session:
         return None
     try:
@@ -140,18 +140,18 @@ def _own(path: Path, session: str, digest: str, surroundings: Surroundings) -> F
             f"file's recording is {recording.name}: one of the two was changed. Restore the file, or save the session "
             f"again: kin-nb save {session}"
         )
-    return Found(path, nb, recording)
+    return FoundRecording(path, nb, recording)
 
 
-def _near(path: Path, session: str, digest: str, surroundings: Surroundings, seen: list[str]) -> Found | None:
+def _near(path: Path, session: str, digest: str, context: ProcessContext, seen: list[str]) -> FoundRecording | None:
     """The recording in `path` if it is exactly the one asked for; what almost was goes to `seen`."""
     try:
         # most notebooks never name the session: no need to parse them, unless they are being written
         text = read_text(path)
         if text.rstrip().endswith("}") and session not in text:
             return None
-        nb = _load(path, surroundings.pause)
-        if session_of(nb)[0] != session:
+        nb = _load(path, context.pause)
+        if claimed_identity(nb)[0] != session:
             return None
         recording = read_recording(nb)
     except UnreadableNotebookError:
@@ -160,28 +160,28 @@ def _near(path: Path, session: str, digest: str, surroundings: Surroundings, see
         seen.append(f"{path.name}, {error}")
         return None
     if recording.digest.startswith(digest):
-        return Found(path, nb, recording)
+        return FoundRecording(path, nb, recording)
     seen.append(f"{path.name} holds another state of the session, {recording.name}")
     return None
 
 
 def _named(
-    session: str, digest: str, surroundings: Surroundings, from_path: Path | None, store: Store | None
+    session: str, digest: str, context: ProcessContext, from_path: Path | None, store: Store | None
 ) -> Iterator[Path]:
     """The paths that somebody named outright: a mistake in one is an error, not a reason to look on."""
     if from_path is not None:
-        yield surroundings.cwd / from_path.expanduser()
-    named = surroundings.environ.get("KIN_RECORDING")
+        yield context.cwd / from_path.expanduser()
+    named = context.environ.get("KIN_RECORDING")
     if named:
-        yield surroundings.cwd / Path(named).expanduser()
+        yield context.cwd / Path(named).expanduser()
     stored = store(session, digest) if store else None
     if stored is not None:
         yield stored
 
 
-def _in_use(found: Found) -> tuple[bool, float]:
+def _in_use(found: FoundRecording) -> tuple[bool, float]:
     """Of copies, the one that people work in: whose outputs carry what came later, else that was written last."""
-    carries = any(map(any, map(carried_in, found.nb["cells"]))) or any(kept_in(found.nb))
+    carries = any(map(any, map(raw_output_records, found.nb["cells"]))) or any(backed_up_records(found.nb))
     try:
         return carries, found.path.stat().st_mtime
     except OSError:
@@ -196,7 +196,7 @@ def _load(path: Path, pause: Callable[[float], None]) -> Any:
         except UnreadableNotebookError as error:
             if not error.again or not left:
                 raise
-        pause(PAUSE)
+        pause(PAUSE_SECONDS)
     raise AssertionError("unreachable")
 
 

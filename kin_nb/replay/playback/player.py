@@ -19,8 +19,8 @@ from kin_nb.core.records import END, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.undo import UndoError
 from kin_nb.render import Output, render_notice
 from kin_nb.render.text import count, literal
-from kin_nb.replay.book import Book, CellEntry, Conversation, in_order
-from kin_nb.replay.cell_keys import command_key, last_run, normal_body
+from kin_nb.replay.book import Book, CellEntry, RecordedConversation, sort_records
+from kin_nb.replay.cell_keys import command_key, last_run, normalize_prompt
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, ReplayError
 from kin_nb.replay.recording import Recording
 
@@ -34,20 +34,20 @@ _MOST_COMPARED = 1000
 """Lines: what takes longer to compare is not a prompt that anyone reads."""
 
 
-def not_recorded(turn: TurnRecord, body: str) -> str:
+def describe_edited_prompt(turn: TurnRecord, body: str) -> str:
     """What a cell with `body` says that was answered as `turn`, with another text."""
-    recorded, now = escaped(turn.prompt), normal_body(body).strip("\n")
+    recorded, now = escaped(turn.prompt), normalize_prompt(body).strip("\n")
     what = "with another text:" if recorded != now else "with other options on the %%kin line."
     return "\n".join(
         [
             f"This notebook is in playback and calls no model; turn {turn.turn} was recorded in this cell, {what}",
-            *difference(recorded, now),
+            *prompt_diff(recorded, now),
             f"Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn {turn.turn} was asked.",
         ]
     )
 
 
-def difference(recorded: str, now: str) -> list[str]:
+def prompt_diff(recorded: str, now: str) -> list[str]:
     """The lines that differ, `-` recorded and `+` now, one line around them; empty when none do."""
     before, after = (literal(text).split("\n")[:_MOST_COMPARED] for text in (recorded, now))
     found: list[str] = []
@@ -84,14 +84,14 @@ def playback_notice(recording: Recording) -> Output:
         "This notebook is in playback: no model is called, no tool runs, no file is written.",
         "To run the tools for real, in a copy of the workspace: kin-nb replay --tools. To ask a model again: %kin live",
     ]
-    if recording.other_types:
-        lines.append(f"Written by a later kin_nb, kept but not played: {', '.join(recording.other_types)}.")
+    if recording.unknown_types:
+        lines.append(f"Written by a later kin_nb, kept but not played: {', '.join(recording.unknown_types)}.")
     return render_notice(f"Session {recording.session}", lines)
 
 
 def _records_saved(recording: Recording) -> int:
     """As the save counted them, whatever was deleted or pasted since: what a replay compares must not change with that."""
-    return len(recording.shas if recording.listed is None else recording.listed)
+    return len(recording.shas if recording.saved_shas is None else recording.saved_shas)
 
 
 class Playback:
@@ -137,7 +137,7 @@ class Playback:
         if own is None:
             return False
         above = self._cells[: self._cells.index(own)]
-        records = in_order(record for cell in above for record in cell.records)
+        records = sort_records(record for cell in above for record in cell.records)
         match command.split(maxsplit=1)[0]:
             case "undo":
                 return sum(map(_turns_added, records)) <= 0
@@ -177,7 +177,7 @@ def _redoable(records: Sequence[SessionRecord]) -> int:
     return count
 
 
-def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
+def resume_from(agent: Agent, book: Book, at: SessionRecord | None) -> RecordedConversation:
     """`agent`, which is new, goes on after the record `at`; the conversation that it has then. Raises ReplayError.
 
     Commit and branch are the recording's: there the files are what its first turn found. New turns are numbered after all
@@ -188,9 +188,9 @@ def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
     header = {"commit": recorded.commit, "branch": recorded.branch} if recorded is not None else {}
     last = max((number for record in book.records.values() for number in _numbers(record)), default=0)
     try:
-        agent.continue_from(found.whole, known=book.records.values(), last=last, header=header)
+        agent.continue_from(found.uncut, known=book.records.values(), last=last, header=header)
         place = at.head if at is not None else None
-        if place is not None and place.step != END and found.whole and found.whole[-1].id == place.id:
+        if place is not None and place.step != END and found.uncut and found.uncut[-1].id == place.id:
             agent.undos.go_back(place)
     except (NoSuchCheckpointError, UndoError) as error:
         raise ReplayError(f"The session cannot go on where this notebook ends: {error}") from None

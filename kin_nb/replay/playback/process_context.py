@@ -17,7 +17,7 @@ _VARIABLES = ("JPY_SESSION_NAME", "KIN_RECORDING", "PYTEST_CURRENT_TEST")
 
 
 @dataclass(frozen=True)
-class Parent:
+class ParentProcess:
     """A parent process: its arguments, and the folder that they are relative to."""
 
     arguments: tuple[str, ...]
@@ -25,17 +25,17 @@ class Parent:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ProcessContext:
     """`vscode_file` is the namespace's `__vsc_ipynb_file__`; `parents` come nearest first."""
 
     cwd: Path
     environ: Mapping[str, str]
-    parents: tuple[Parent, ...] = ()
+    parents: tuple[ParentProcess, ...] = ()
     vscode_file: str | None = None
     pause: Callable[[float], None] = time.sleep
 
     @classmethod
-    def here(cls, vscode_file: str | None = None) -> Surroundings:
+    def current(cls, vscode_file: str | None = None) -> ProcessContext:
         """This process's own. Parents are known on Linux only."""
         environ = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         return cls(Path.cwd(), environ, tuple(_parents()), vscode_file)
@@ -80,13 +80,13 @@ def _notebooks(folder: Path) -> Iterator[Path]:
     yield from (folder / name for name in names if (folder / name).is_file())
 
 
-def _parents() -> Iterator[Parent]:
+def _parents() -> Iterator[ParentProcess]:
     pid = os.getppid()
     for _ in range(_MOST_PARENTS):
         process = Path("/proc") / str(pid)
         try:
             arguments = process.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
-            yield Parent(tuple(arguments), process.joinpath("cwd").readlink())
+            yield ParentProcess(tuple(arguments), process.joinpath("cwd").readlink())
             pid = int(process.joinpath("stat").read_text(errors="replace").rpartition(")")[2].split()[1])
         except (OSError, ValueError, IndexError):  # no /proc, another user's process, or gone meanwhile
             return

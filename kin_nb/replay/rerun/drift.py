@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from kin_nb.core.records import FileChange, RecordedCall, sha256
 from kin_nb.render.text import clean, one_line
-from kin_nb.replay.format.redacted_text import as_saved
-from kin_nb.replay.rerun.rules import Rule, built_in_rules, named_programs, under_rules
+from kin_nb.replay.format.redacted_text import matches_redacted
+from kin_nb.replay.rerun.rules import Rule, built_in_rules, command_programs, compare_under_rules
 
 DriftKind = Literal["same", "equivalent", "unordered", "played", "text", "effect", "refused", "not re-run"]
-AFTER = "after drift: "
+AFTER_DRIFT = "after drift: "
 """How a detail begins once something before it has drifted."""
-HARMLESS: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered", "played"})
+MATCHING: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered", "played"})
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Drift:
     line: int = 0
 
     @property
-    def told(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """For the metadata of an output, from which a report is made."""
         return {"kind": self.kind, "detail": self.detail, **({"line": self.line} if self.line else {})}
 
@@ -58,7 +58,7 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[R
         return Drift("same") if same else Drift("text", detail="another result; the recording has its hash alone")
     if recorded.output == actual.output:
         return Drift("same")
-    if as_saved(recorded.output, actual.output):
+    if matches_redacted(recorded.output, actual.output):
         return Drift("equivalent", detail="but for what was taken out when it was saved")
     return _compare_text(recorded, actual, built_in_rules() if rules is None else rules)
 
@@ -104,7 +104,7 @@ def _file_effect(recorded: FileChange | None, actual: FileChange | None) -> str:
 
 def _compare_text(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule]) -> Drift:
     texts = (recorded.output, actual.output)
-    outcome = under_rules(*texts, rules, tool=recorded.name, programs=_programs(recorded))
+    outcome = compare_under_rules(*texts, rules, tool=recorded.name, programs=_programs(recorded))
     if outcome.equal:
         return Drift("equivalent", tuple(rule.name for rule in outcome.used), outcome.label)
     listing = recorded.name in _LISTING_TOOLS or _LISTING_COMMAND.fullmatch(_command(recorded))
@@ -116,7 +116,7 @@ def _compare_text(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[
 def _programs(call: RecordedCall) -> frozenset[str]:
     if call.name == "python":  # in the notebook's kernel
         return frozenset((call.name,))
-    return named_programs(_command(call)) if call.name == "bash" else frozenset()
+    return command_programs(_command(call)) if call.name == "bash" else frozenset()
 
 
 def _ran(call: RecordedCall) -> Any:
@@ -138,7 +138,7 @@ def differing_line(old: str, new: str) -> int:
     """The first line, from 1, in which two texts part."""
     before, after = old.split("\n"), new.split("\n")
     pairs = enumerate(zip(before, after, strict=False), 1)
-    return next((n for n, (a, b) in pairs if not as_saved(a, b)), min(len(before), len(after)) + 1)
+    return next((n for n, (a, b) in pairs if not matches_redacted(a, b)), min(len(before), len(after)) + 1)
 
 
 def first_difference(old: str, new: str, *, was: str = "recorded") -> str:

@@ -40,7 +40,7 @@ _INERT = re.compile(
 """Settings that change what git prints or how it reads lines, and name no program, file or place."""
 
 
-class Original:
+class OriginalRepository:
     """The repository at `place`. Nothing here raises for what its files hold."""
 
     def __init__(self, place: GitPlace) -> None:
@@ -130,7 +130,7 @@ def _regular(path: Path, most: int = _LARGEST) -> str | None:
         return None
 
 
-NOWHERE = "/dev/null"
+NO_REMOTE_URL = "/dev/null"
 """The address of every remote."""
 _OURS = {
     "core.repositoryformatversion": "0",
@@ -162,7 +162,7 @@ class MissingCommitError(ReplayError):
 
 
 @dataclass(frozen=True)
-class Part:
+class CommitContents:
     """How much of the commit is unpacked: `files` of `size` bytes; `below` is the one folder whose files these are, "" for all."""
 
     files: int
@@ -177,7 +177,7 @@ class Clone:
     """
 
     def __init__(self, place: GitPlace, commit: str, folder: Path, branch: str | None = None) -> None:
-        self._original, self._top = Original(place), place.top
+        self._original, self._top = OriginalRepository(place), place.top
         self._commit, self.folder, self._recorded_branch = commit, folder, branch
 
     def borrow(self) -> None:
@@ -194,14 +194,14 @@ class Clone:
         except ReplayError as error:
             raise MissingCommitError(str(error)) from error
 
-    def measure(self, below: str = "") -> Part:
+    def measure(self, below: str = "") -> CommitContents:
         """How much the commit holds, in the folder `below`. Raises ReplayError."""
         within = ("--", f"{below}/") if below else ()
         listed = self._git("ls-tree", "-r", "--long", "--full-tree", "-z", self._commit, *within)
         sizes = [line.split(b"\t", 1)[0].split()[3] for line in listed.split(b"\0") if line]
-        return Part(len(sizes), sum(int(size) for size in sizes if size.isdigit()), below)
+        return CommitContents(len(sizes), sum(int(size) for size in sizes if size.isdigit()), below)
 
-    def unpack(self, part: Part) -> list[str]:
+    def unpack(self, part: CommitContents) -> list[str]:
         """Put branches and files where they were: the links that are left out, as they lead out of it. Raises ReplayError."""
         settings = self._original.settings()
         refs, named = self._original.refs()
@@ -289,7 +289,7 @@ class Clone:
         }
         ways: dict[str, str] = {}
         for remote in sorted(remotes):
-            ways[f"remote.{remote}.url"] = NOWHERE
+            ways[f"remote.{remote}.url"] = NO_REMOTE_URL
             ways[f"remote.{remote}.fetch"] = f"+refs/heads/*:refs/remotes/{remote}/*"
         text = "".join(_as_setting(key, value) for key, value in {**settings, **ways, **_OURS}.items())
         path = self.folder / ".git" / "config"

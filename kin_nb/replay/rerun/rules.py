@@ -23,11 +23,11 @@ from kin_nb.core.config.toml_file import KeyPath, key_lines, parse_toml
 from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
 from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand, program
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.redacted_text import as_saved
+from kin_nb.replay.format.redacted_text import matches_redacted
 from kin_nb.replay.rerun import patterns
 from kin_nb.replay.rerun.patterns import Compare, Pattern, compile_pattern
 
-UNSEEN = "unseen"
+OPAQUE = "unseen"
 """Stands for the programs that a script, a Makefile or a package's own commands run: the line does not say which."""
 
 _PYTHON = re.compile(r"python(?:\d+(?:\.\d+)?)?")
@@ -55,7 +55,7 @@ _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "source", "."))
 _SYSTEM = ("/usr/", "/bin/", "/opt/")
 
 
-def named_programs(command: str) -> frozenset[str]:
+def command_programs(command: str) -> frozenset[str]:
     """Names without folders, of every part of the line; `python3.12` is `python`, and `-m pytest` is `pytest` too."""
     return frozenset(name for found in simple_commands(command) if found.words for name in _names(found))
 
@@ -73,7 +73,7 @@ def _names(command: SimpleCommand) -> Iterator[str]:
         yield from _run_by_launcher(words)
     own = "/" in path and not path.startswith(_SYSTEM) and "/bin/" not in path  # venv/bin/x is a program like any
     if own or name in _RUN_OTHERS or (name in _SHELLS and operand):
-        yield UNSEEN
+        yield OPAQUE
 
 
 def _run_by_launcher(words: list[str]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _run_by_launcher(words: list[str]) -> Iterator[str]:
         if not word.startswith("-"):
             yield "python" if _PYTHON.fullmatch(name) else name
         if name.endswith(".py") or name in _RUN_OTHERS:
-            yield UNSEEN
+            yield OPAQUE
 
 
 def _run_by_python(words: list[str]) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _run_by_python(words: list[str]) -> Iterator[str]:
     modules = [after for word, after in pairwise(words) if word == "-m"]
     yield from modules
     if not modules and any(word.endswith(".py") for word in words):
-        yield UNSEEN
+        yield OPAQUE
 
 
 CPU_SECONDS = 5
@@ -127,7 +127,7 @@ class Rule:
             return None
         if not self.commands or not programs.isdisjoint(self.commands):
             return Pattern(self.pattern, self.compare)
-        if UNSEEN in programs and self.signature is not None:
+        if OPAQUE in programs and self.signature is not None:
             return Pattern(self.pattern, self.compare, self.signature)
         return None
 
@@ -156,7 +156,7 @@ class Outcome:
         return f"{what}, so no rule of a file was used: "
 
 
-def under_rules(
+def compare_under_rules(
     recorded: str, actual: str, rules: Sequence[Rule], *, tool: str = "", programs: frozenset[str] = frozenset()
 ) -> Outcome:
     """Compare two results without what `rules` let differ. The built-in rules come first."""
@@ -167,13 +167,13 @@ def under_rules(
             differed, texts = pattern.apply(texts)
             used += [rule] if differed else []
     of_files = [each for each in chosen if each[0].file]
-    if not of_files or as_saved(*texts):
-        return Outcome(as_saved(*texts), tuple(used))
+    if not of_files or matches_redacted(*texts):
+        return Outcome(matches_redacted(*texts), tuple(used))
     answers, hidden = _apply_in_process([pattern for _, pattern in of_files], texts)
     if hidden is None:
         return Outcome(False, tuple(used), slow=of_files[len(answers)][0])
     used += [rule for (rule, _), differed in zip(of_files, answers, strict=True) if differed]
-    return Outcome(as_saved(*hidden), tuple(used))
+    return Outcome(matches_redacted(*hidden), tuple(used))
 
 
 def _apply_in_process(chosen: Sequence[Pattern], texts: tuple[str, str]) -> tuple[list[bool], tuple[str, str] | None]:
@@ -190,7 +190,7 @@ def _apply_in_process(chosen: Sequence[Pattern], texts: tuple[str, str]) -> tupl
     return answers, tuple(lines[-1]) if len(lines) > len(chosen) else None
 
 
-BUILT_IN = Path(__file__).with_name("rules.toml")
+BUILT_IN_FILE = Path(__file__).with_name("rules.toml")
 _UNLIKE = ("ab cd", "ef gh")
 """Texts that no rule may make equal."""
 
@@ -226,7 +226,7 @@ def load_rules(files: Sequence[Path] = ()) -> tuple[Rule, ...]:
 @cache
 def built_in_rules() -> tuple[Rule, ...]:
     """The rules of rules.toml."""
-    return tuple(_File.of(BUILT_IN, BUILT_IN.read_text(encoding="utf-8")).rules("", {}))
+    return tuple(_File.of(BUILT_IN_FILE, BUILT_IN_FILE.read_text(encoding="utf-8")).rules("", {}))
 
 
 @dataclass(frozen=True)

@@ -146,17 +146,17 @@ def _ended(record: TurnRecord) -> str:
     return f"turn {record.turn} was recorded with {count} steps and the agent asks for another: its rules have changed"
 
 
-def covers(decision: RecordedDecision, arguments: str, request: ApprovalRequest, workspace: Path) -> bool:
+def covers_request(decision: RecordedDecision, arguments: str, request: ApprovalRequest, workspace: Path) -> bool:
     """Whether `decision`, which allowed a call with `arguments` as they are recorded, answers `request` for that tool.
 
     What was approved for a place in the workspace is not for another one, where a name or a link leads out of it now.
     """
-    if decision.verdict != "allow" or not _same(arguments_here(arguments, workspace), request):
+    if decision.verdict != "allow" or not _same(expand_arguments(arguments, workspace), request):
         return False
     return not request.writes_outside or Redactor((), workspace).text(request.reason) == decision.reason
 
 
-def arguments_here(arguments: str, workspace: Path) -> str:
+def expand_arguments(arguments: str, workspace: Path) -> str:
     """JSON text with this run's folder in it."""
     return arguments.replace(WORKSPACE, json.dumps(str(workspace))[1:-1])
 
@@ -168,15 +168,15 @@ def _same(arguments: str, request: ApprovalRequest) -> bool:
         return False
 
 
-OUTSIDE = "it is outside of the workspace"
-NOT_HELD = "the recording does not hold what was written there"
+OUTSIDE_WORKSPACE = "it is outside of the workspace"
+NOT_IN_RECORDING = "the recording does not hold what was written there"
 _LARGEST = 2_000_000
 """Bytes: larger files have no patch in a recording."""
 _NOT_AS_IT_WAS = dict.fromkeys((CHANGED_SINCE, "you deleted it since"), "it is not what it was when that was recorded")
 """What undo says of a file, in words for a run that does a recording again."""
 
 
-def write_again(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
+def apply_changes(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
     """Change the files of the workspace at `root` as recorded; (path -> why) for those that no recording can give back.
 
     A file is written only where its content comes out to the byte, by its hash. One that is not now what it was then
@@ -185,8 +185,8 @@ def write_again(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
     return _written(root, changes, workspace_store(root))[0]
 
 
-def change_again(root: Path, changes: Sequence[FileChange], store: BlobStore) -> dict[str, str]:
-    """As `write_again`, with contents kept in `store`; those that are not now what they were then are returned too."""
+def apply_changes_with(root: Path, changes: Sequence[FileChange], store: BlobStore) -> dict[str, str]:
+    """As `apply_changes`, with contents kept in `store`; those that are not now what they were then are returned too."""
     missing, kept = _written(root, changes, store)
     return kept | missing
 
@@ -215,19 +215,19 @@ def _written(root: Path, changes: Sequence[FileChange], store: BlobStore) -> tup
 def _why_not(root: Path, store: BlobStore, change: FileChange) -> str:
     """Empty when `store` has the new content now, or would have it if the file were what it was. Raises StoreError."""
     if change.path.startswith(("/", "~/")):
-        return OUTSIDE
+        return OUTSIDE_WORKSPACE
     if WORKSPACE in change.path or SECRET in change.path:
-        return NOT_HELD
+        return NOT_IN_RECORDING
     if change.after is None or store.has(change.after):
         return ""
     if change.patch is None:
-        return NOT_HELD
+        return NOT_IN_RECORDING
     before = b"" if change.before is None else store.get(change.before) or _there(root, change)
     if before is None:
         return ""
     after = patched(before.decode(errors="replace"), change.patch).encode(errors="replace")
     if sha256(after) != change.after:
-        return NOT_HELD
+        return NOT_IN_RECORDING
     store.put(after)
     return ""
 
@@ -242,17 +242,19 @@ def _there(root: Path, change: FileChange) -> bytes | None:
     return None
 
 
-SERVERS = "KIN_REPLAY_SERVERS"
-NOT_HERE = f"not re-run: no such tool here, so the recording answers. A server's runs again when {SERVERS} has it"
+SERVERS_VARIABLE = "KIN_REPLAY_SERVERS"
+NO_SUCH_TOOL = (
+    f"not re-run: no such tool here, so the recording answers. A server's runs again when {SERVERS_VARIABLE} has it"
+)
 
 
-class Played(BaseModel):
+class StubResult(BaseModel):
     """What the model was told."""
 
     text: str
 
 
-class StandIn(BaseTool[MCPArgs, Played, BaseToolConfig, TaskState]):
+class StubTool(BaseTool[MCPArgs, StubResult, BaseToolConfig, TaskState]):
     """`state.played`: the recorded calls, by id. Asks as every tool does: a recorded refusal stays one."""
 
     description: ClassVar[str] = "Answered from the recording"
@@ -262,19 +264,19 @@ class StandIn(BaseTool[MCPArgs, Played, BaseToolConfig, TaskState]):
     def get_name(cls) -> str:
         return cls.name
 
-    async def run(self, args: MCPArgs) -> Played:  # noqa: ARG002  (they were another tool's)
+    async def run(self, args: MCPArgs) -> StubResult:  # noqa: ARG002  (they were another tool's)
         call = call_context.get()
         play = self.state.played.get(call.call_id) if call is not None else None
         recorded = play() if play is not None else None
         if recorded is None or recorded.status != "ok":
             raise ToolError(recorded.output if recorded is not None else "This call is in no recording.")
-        return Played(text=recorded.output)
+        return StubResult(text=recorded.output)
 
-    def to_model(self, result: Played) -> str:
+    def to_model(self, result: StubResult) -> str:
         return result.text
 
 
-def stand_ins(agent: Agent, calls: Iterable[RecordedCall]) -> frozenset[str]:
+def register_stubs(agent: Agent, calls: Iterable[RecordedCall]) -> frozenset[str]:
     """Give `agent` one for each tool among `calls` that it has not, and that none of its servers may have; all their names.
 
     A call that nobody decided on was of no tool when it was recorded either.
@@ -284,13 +286,13 @@ def stand_ins(agent: Agent, calls: Iterable[RecordedCall]) -> frozenset[str]:
     served = tuple(f"{server.name}_" for server in agent.config.mcp_servers if not server.disabled)
     names = {call.name for call in calls if call.decision is not None} - known.keys()
     wanted = sorted(name for name in names if not name.startswith(served))
-    manager.register({name: type("StandIn", (StandIn,), {"__module__": __name__, "name": name}) for name in wanted})
-    return frozenset(name for name, tool in manager.available_tools().items() if issubclass(tool, StandIn))
+    manager.register({name: type("StandIn", (StubTool,), {"__module__": __name__, "name": name}) for name in wanted})
+    return frozenset(name for name, tool in manager.available_tools().items() if issubclass(tool, StubTool))
 
 
-def servers(environ: Mapping[str, str]) -> list[MCPServer]:
+def configured_servers(environ: Mapping[str, str]) -> list[MCPServer]:
     """Those that the person who re-executes lets run again, written as JSON. Raises ReplayError for what is none."""
-    text = environ.get(SERVERS, "").strip()
+    text = environ.get(SERVERS_VARIABLE, "").strip()
     if not text:
         return []
     try:
@@ -300,6 +302,6 @@ def servers(environ: Mapping[str, str]) -> list[MCPServer]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise ReplayError(
-            f"{SERVERS} lists no MCP servers: {where + ': ' if where else ''}{first['msg']}.\n"
+            f"{SERVERS_VARIABLE} lists no MCP servers: {where + ': ' if where else ''}{first['msg']}.\n"
             'Write them as the setting mcp_servers, in JSON: [{"name": "git", "command": "mcp-server-git"}]'
         ) from None

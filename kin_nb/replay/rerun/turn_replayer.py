@@ -35,9 +35,17 @@ from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.undo import UndoError
-from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
+from kin_nb.replay.rerun.drift import AFTER_DRIFT, MATCHING, Drift, compare_call, files_effect
 from kin_nb.replay.rerun.rules import Rule
-from kin_nb.replay.rerun.stubs import NOT_HERE, ReplayBackend, StandIn, arguments_here, covers, stand_ins, write_again
+from kin_nb.replay.rerun.stubs import (
+    NO_SUCH_TOOL,
+    ReplayBackend,
+    StubTool,
+    apply_changes,
+    covers_request,
+    expand_arguments,
+    register_stubs,
+)
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -47,7 +55,7 @@ INTERRUPTED = "not run: it was interrupted when it was recorded"
 
 
 @dataclass
-class SoFar:
+class RunState:
     """What a run has made of the recording so far. `ids`: its own ids of calls, by the recorded ones.
 
     `turns`: the id of this run's own turn, by that of the recorded one; of a compaction, the turn before it. `head`: where the
@@ -61,38 +69,38 @@ class SoFar:
     compactions: dict[str, RecordedCompaction] = field(default_factory=dict)
     head: Ref | None = None
 
-    def knows(self, ref: Ref | None) -> bool:
+    def includes(self, ref: Ref | None) -> bool:
         """Whether that place of the recording is in what was run."""
         return ref is None or ref.id in self.turns
 
     def is_at(self, ref: Ref | None) -> bool:
         return self.head == ref
 
-    def ran(self, turn: TurnRecord, own: TurnRecord) -> None:
+    def record_turn(self, turn: TurnRecord, own: TurnRecord) -> None:
         """Note that the recorded `turn` was run here, as `own`."""
         self.turns[turn.id] = own.id
         self.head = turn.head
 
-    def moved(self, record: SessionRecord) -> None:
+    def record_move(self, record: SessionRecord) -> None:
         """Note that what `record` did between turns is done."""
         if isinstance(record, CompactRecord) and record.parent is not None and record.parent.id in self.turns:
             self.turns[record.id] = self.turns[record.parent.id]
             self.compactions[record.id] = record.compaction
         self.head = record.head
 
-    def marked(self, drift: Drift) -> Drift:
+    def mark(self, drift: Drift) -> Drift:
         """`drift`, which is no harmless one, saying so when it is not the run's first."""
-        marked = replace(drift, detail=f"{AFTER}{drift.detail}") if self.drifted else drift
+        marked = replace(drift, detail=f"{AFTER_DRIFT}{drift.detail}") if self.drifted else drift
         self.drifted = True
         return marked
 
-    def place(self, turn_id: str, step: int) -> Ref | None:
+    def place_in_run(self, turn_id: str, step: int) -> Ref | None:
         """Return that place in this run; None when its turn was not run."""
         own = self.turns.get(turn_id)
         return None if own is None else Ref(id=own, step=step)
 
 
-class FollowRecording:
+class RecordedMiddleware:
     """Middleware of a rerun (core.middleware): compacts and stops where the recording did, whatever is configured here.
 
     It is the rerun's Compaction too, and says what to prune.
@@ -123,12 +131,12 @@ class FollowRecording:
         return self._backend.pruning_due
 
 
-class Rerun:
-    """One turn. `backend` answers for the model, `asking` what a recording may answer; `compare` judges each call.
+class TurnReplayer:
+    """One turn. `backend` answers for the model, `answer_approvals` what a recording may answer; `compare` judges each call.
 
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
     `approve_recorded` makes it one, and only for a call with the recorded arguments; for one that writes a file outside of
-    the workspace only if that place was asked about. `known_ids`: tool-call ids of the turns before. `so_far` is the run's,
+    the workspace only if that place was asked about. `known_ids`: tool-call ids of the turns before. `run_state` is the run's,
     and is kept up to date. `rules`: as of `compare_call`.
     """
 
@@ -139,12 +147,12 @@ class Rerun:
         *,
         approve_recorded: bool,
         known_ids: Container[str] = frozenset(),
-        so_far: SoFar | None = None,
+        run_state: RunState | None = None,
         rules: Sequence[Rule] | None = None,
     ) -> None:
         self.turn = turn
-        self.prompt = here(turn.sent or turn.prompt, workspace)
-        self._so_far = so_far or SoFar()
+        self.prompt = expand_workspace(turn.sent or turn.prompt, workspace)
+        self._state = run_state or RunState()
         self._rules = rules
         self._recorded: dict[str, RecordedCall] = {}
         """By the id that the call has in this run."""
@@ -169,17 +177,17 @@ class Rerun:
         steps = len(self.turn.steps) if self.turn.stop_reason == "max_steps" else sys.maxsize
         agent.override(max_dmails_per_turn=mails, max_steps_per_turn=steps)
         agent.backend = self.backend
-        follow = FollowRecording(self.backend)
+        follow = RecordedMiddleware(self.backend)
         agent.use(middleware=[follow], compaction=follow, prunes=follow.prunes)
         self._play_tasks(agent)
         if self.turn.parent is None:
             agent.conversation.start_over()
-        elif self._so_far.is_at(self.turn.parent):
+        elif self._state.is_at(self.turn.parent):
             self._compact(agent, self.turn.parent)
         else:
             self._go_back(agent, self.turn.parent)
 
-    def asking(self, ask: Ask) -> Ask:
+    def answer_approvals(self, ask: Ask) -> Ask:
         """What the recording answers, else `ask`."""
 
         async def answer(request: ApprovalRequest) -> ApprovalDecision:
@@ -187,13 +195,13 @@ class Rerun:
 
         return answer
 
-    def answering(self, ask: AskQuestion) -> AskQuestion:
+    def answer_questions(self, ask: AskQuestion) -> AskQuestion:
         """What the person answered then, else `ask`."""
 
         async def answer(question: Question) -> str:
             recorded = self._recorded.get(question.call_id)
             if recorded is not None and recorded.status == "ok":
-                return here(_given(recorded), self._workspace)
+                return expand_workspace(_given(recorded), self._workspace)
             return await ask(question)
 
         return answer
@@ -206,22 +214,22 @@ class Rerun:
             drift = Drift("effect", detail="a call that the recording has not")
         else:
             drift = self._without_subagent(recorded, actual, _compare(recorded, actual, self._rules))
-            if drift.kind in HARMLESS and recorded.name in self._not_here and recorded.status in ("ok", "error"):
-                drift = Drift("played", detail=NOT_HERE)
-            if drift.kind in HARMLESS:
+            if drift.kind in MATCHING and recorded.name in self._not_here and recorded.status in ("ok", "error"):
+                drift = Drift("played", detail=NO_SUCH_TOOL)
+            if drift.kind in MATCHING:
                 return recorded, drift
             actual = actual.model_copy(update={"id": recorded.id})
-        drift = self._so_far.marked(drift)
+        drift = self._state.mark(drift)
         self._drifted[call_id] = f"{actual.name}: {drift.kind} drift: {drift.detail}"
         return actual, drift
 
     def _play_tasks(self, agent: Agent) -> None:
         """A task, and a call of a tool that is not here: answered from the recording, and not run."""
-        self._not_here = stand_ins(agent, self._recorded.values())
+        self._not_here = register_stubs(agent, self._recorded.values())
         for name in (Task.get_name(), *self._not_here):
             with suppress(ToolError):  # no such tool here: then none runs either
                 tool = agent.tool_manager.get(name)
-                if isinstance(tool, Task | StandIn):
+                if isinstance(tool, Task | StubTool):
                     played = [call_id for call_id, call in self._recorded.items() if call.name == name]
                     tool.state.played = {call_id: partial(self._played_task, call_id) for call_id in played}
 
@@ -229,8 +237,10 @@ class Rerun:
         """With this run's folder in it, after the files are as the subagent left them, if that is allowed."""
         call = self._recorded[call_id]
         if call.files and self._approve:
-            self._missing[call_id] = write_again(self._workspace, call.files)
-        return call.model_copy(update={"output": here(_given(call), self._workspace), "hint": "", "no_undo": ""})
+            self._missing[call_id] = apply_changes(self._workspace, call.files)
+        return call.model_copy(
+            update={"output": expand_workspace(_given(call), self._workspace), "hint": "", "no_undo": ""}
+        )
 
     def _without_subagent(self, recorded: RecordedCall, actual: RecordedCall, drift: Drift) -> Drift:
         """`drift`; for a task what it means that no subagent ran, where that is why files came out otherwise."""
@@ -247,7 +257,7 @@ class Rerun:
 
     def _go_back(self, agent: Agent, ref: Ref) -> None:
         """Where the conversation was then. Files stay as they are: what this run did not undo, it did not do."""
-        place = self._so_far.place(ref.id, ref.step)
+        place = self._state.place_in_run(ref.id, ref.step)
         if place is not None:
             with suppress(UndoError):
                 agent.undos.go_back(place)
@@ -255,26 +265,26 @@ class Rerun:
 
     def _compact(self, agent: Agent, ref: Ref) -> None:
         """Compact the conversation as recorded, where `ref` is a compaction."""
-        compaction = self._so_far.compactions.get(ref.id)
+        compaction = self._state.compactions.get(ref.id)
         if compaction is not None:
-            agent.conversation.take_compaction(compaction, partial(here, workspace=self._workspace))
+            agent.conversation.take_compaction(compaction, partial(expand_workspace, workspace=self._workspace))
 
     def _as_played(self, turn: TurnRecord, workspace: Path, known_ids: Container[str]) -> TurnRecord:
         """The turn with this run's folder in it, and ids that the agent takes as they are: portable, each once."""
         steps = []
-        ids = self._so_far.ids
+        ids = self._state.ids
         for step in turn.steps:
             calls = []
             for call in step.calls:
                 fits = is_portable(call.id) and call.id not in self._recorded and call.id not in known_ids
                 identity = call.id if fits else f"r{turn.turn % 1000:03d}{len(self._recorded):05d}"
                 self._recorded[identity], ids[call.id] = call, identity
-                here_ = arguments_here(call.arguments, workspace)
+                here_ = expand_arguments(call.arguments, workspace)
                 calls.append(call.model_copy(update={"id": identity, "arguments": here_}))
             compaction = step.compaction and step.compaction.model_copy(
-                update={"summary": here(step.compaction.summary, workspace)}
+                update={"summary": expand_workspace(step.compaction.summary, workspace)}
             )
-            texts = {"content": here(step.content, workspace), "compaction": compaction}
+            texts = {"content": expand_workspace(step.content, workspace), "compaction": compaction}
             pruned = tuple(ids.get(call_id, call_id) for call_id in step.pruned)
             steps.append(step.model_copy(update={**texts, "calls": tuple(calls), "pruned": pruned}))
         return turn.model_copy(update={"steps": tuple(steps)})
@@ -290,17 +300,17 @@ class Rerun:
             return None
         if decision.verdict == "deny":
             return self._recorded_refusal(recorded, decision)
-        if not self._approve or not covers(decision, recorded.arguments, request, self._workspace):
+        if not self._approve or not covers_request(decision, recorded.arguments, request, self._workspace):
             return None
         edited = recorded.edited_arguments
-        edited_args = json.loads(arguments_here(edited, self._workspace)) if edited is not None else None
+        edited_args = json.loads(expand_arguments(edited, self._workspace)) if edited is not None else None
         return ApprovalDecision(True, decision.note, edited_args=edited_args, by="recorded")
 
     def _recorded_refusal(self, recorded: RecordedCall, decision: RecordedDecision) -> ApprovalDecision:
         if decision.by == "person":
             return ApprovalDecision(False, decision.note, by="person")
         # Here another policy may be in force, so the words that the model got come from the recording.
-        return ApprovalDecision(False, here(recorded.result, self._workspace), by="headless")
+        return ApprovalDecision(False, expand_workspace(recorded.result, self._workspace), by="headless")
 
 
 def _compare(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule] | None) -> Drift:
@@ -315,19 +325,19 @@ def _given(call: RecordedCall) -> str:
     return call.told if call.withheld else call.result
 
 
-def here(text: str, workspace: Path) -> str:
+def expand_workspace(text: str, workspace: Path) -> str:
     """`text` with the recorded placeholder replaced by this run's folder."""
     return text.replace(WORKSPACE, str(workspace))
 
 
-async def undo_again(agent: Agent, recorded: UndoRecord, so_far: SoFar) -> tuple[UndoRecord, Drift]:
+async def replay_undo(agent: Agent, recorded: UndoRecord, run_state: RunState) -> tuple[UndoRecord, Drift]:
     """(the undo to show, how it compares). What is as recorded is shown as recorded, to the byte."""
     try:
-        actual = await _undone(agent, recorded, so_far)
+        actual = await _undone(agent, recorded, run_state)
     except (UndoError, NoSuchCheckpointError) as error:
-        return recorded, so_far.marked(Drift("effect", detail=f"it cannot be done: {error}"))
+        return recorded, run_state.mark(Drift("effect", detail=f"it cannot be done: {error}"))
     drift = compare_undo(recorded, actual)
-    return (recorded, drift) if drift.kind == "same" else (actual, so_far.marked(drift))
+    return (recorded, drift) if drift.kind == "same" else (actual, run_state.mark(drift))
 
 
 def compare_undo(recorded: UndoRecord, actual: UndoRecord) -> Drift:
@@ -341,12 +351,12 @@ def compare_undo(recorded: UndoRecord, actual: UndoRecord) -> Drift:
     return Drift("effect", detail=effect) if effect else Drift("same")
 
 
-async def _undone(agent: Agent, recorded: UndoRecord, so_far: SoFar) -> UndoRecord:
+async def _undone(agent: Agent, recorded: UndoRecord, run_state: RunState) -> UndoRecord:
     if recorded.type == "redo":
         return await agent.redo()
     first, head = recorded.turn_ids[0], recorded.head
     step = head.step if head is not None and head.id == first else BEFORE_PROMPT
-    place = so_far.place(first, step)
+    place = run_state.place_in_run(first, step)
     if place is None:
         raise UndoError(f"turn {recorded.turns[0]} was not run before it")
     return await agent.revert_to(agent.conversation.checkpoints.at(place).id)

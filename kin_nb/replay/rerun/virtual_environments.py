@@ -59,7 +59,7 @@ def make_relative(copy: Path, workspace: Path) -> None:
 
 _PYTHON = (".venv", "venv", "env")
 _NODE = "node_modules"
-NAMES = (*_PYTHON, _NODE)
+ENVIRONMENT_NAMES = (*_PYTHON, _NODE)
 MOST_FILES = 2_000
 """That are linked one by one: each takes a moment, when it is made and when it is removed."""
 _MARKS = ("pyvenv.cfg", "conda-meta")
@@ -86,7 +86,7 @@ def link_environments(original: Path, copy: Path, most: int = MOST_FILES) -> lis
     """Link those of `original` into `copy`, in all folders that both have: where they are. What the copy has itself stays."""
     linked: list[str] = []
     for folder in _folders(copy):
-        for name in NAMES:
+        for name in ENVIRONMENT_NAMES:
             source = original / folder / name
             target = copy / folder / name
             if len(linked) < _MOST_PLACES and not os.path.lexists(target) and is_environment(source):
@@ -115,7 +115,7 @@ def _folders(copy: Path) -> Iterator[Path]:
     """Relative to it; not those of git, nor of environments."""
     for folder, folders, _ in os.walk(copy):
         yield Path(folder).relative_to(copy)
-        folders[:] = sorted(name for name in folders if name not in (".git", *NAMES))
+        folders[:] = sorted(name for name in folders if name not in (".git", *ENVIRONMENT_NAMES))
 
 
 class _Mirror:

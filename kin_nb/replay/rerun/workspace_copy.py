@@ -18,14 +18,14 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.workspace_commit import git_place
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.git_clone import Clone, MissingCommitError, NoGitError, Part
+from kin_nb.replay.rerun.git_clone import Clone, CommitContents, MissingCommitError, NoGitError
 from kin_nb.replay.rerun.virtual_environments import is_environment, link_environments, make_relative, remove_links
 
 _LEFT_OUT = (".git", ".venv", "__pycache__")
 
 
 @dataclass(frozen=True)
-class Most:
+class CopyLimit:
     """How many files, and bytes of them, are copied at the most."""
 
     files: int = 50_000
@@ -36,15 +36,15 @@ class Most:
         return f"{self.files} files or {size}"
 
 
-MOST = Most()
+DEFAULT_LIMIT = CopyLimit()
 
 
 @dataclass(frozen=True)
 class WorkspaceCopy:
-    """`folder` is the copy of the workspace; `says` is how it was made, for the report."""
+    """`folder` is the copy of the workspace; `description` is how it was made, for the report."""
 
     folder: Path
-    says: str
+    description: str
 
 
 class TooLargeError(ReplayError):
@@ -62,7 +62,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
             remove_links(folder)
 
 
-def copied_top(workspace: Path, commit: str | None) -> Path:
+def copy_root(workspace: Path, commit: str | None) -> Path:
     """What is copied with `workspace`, and how: the repository around it where the commit is known, else it alone."""
     place = git_place(workspace) if commit else None
     return workspace if place is None else place.top
@@ -72,7 +72,7 @@ def copy_workspace(
     workspace: Path,
     commit: str | None,
     folder: Path,
-    most: Most = MOST,
+    most: CopyLimit = DEFAULT_LIMIT,
     *,
     branch: str | None = None,
     linked: bool = True,
@@ -93,7 +93,7 @@ def copy_workspace(
         except NoGitError:
             missing = f" (git is not installed, so not commit {commit[:12]})"
             shutil.rmtree(folder)
-            folder = folder / workspace.relative_to(copied_top(workspace, commit))
+            folder = folder / workspace.relative_to(copy_root(workspace, commit))
     folder.mkdir(parents=True)
     _check_size(workspace, most, linked=linked)
     try:
@@ -107,7 +107,7 @@ def copy_workspace(
 
 
 def _cloned(
-    workspace: Path, commit: str, folder: Path, most: Most, branch: str | None, *, linked: bool
+    workspace: Path, commit: str, folder: Path, most: CopyLimit, branch: str | None, *, linked: bool
 ) -> WorkspaceCopy:
     """Raises ReplayError, NoGitError."""
     shown = one_line(str(workspace), 400)
@@ -139,7 +139,7 @@ def _cloned(
     return WorkspaceCopy(copied, f"commit {commit[:12]} in a clone{alone}{without}{_as_said(environments)}")
 
 
-def _part(clone: Clone, workspace: Path, below: str, most: Most) -> Part:
+def _part(clone: Clone, workspace: Path, below: str, most: CopyLimit) -> CommitContents:
     """The whole, or what is in the workspace where that is a smaller folder. Raises TooLargeError, ReplayError."""
     for part in (clone.measure(), *([clone.measure(below)] if below != "." else [])):
         if part.files <= most.files and part.size <= most.size:
@@ -199,7 +199,7 @@ def _is_plain(mode: int) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
 
 
-def _check_size(workspace: Path, most: Most, *, linked: bool) -> None:
+def _check_size(workspace: Path, most: CopyLimit, *, linked: bool) -> None:
     files = size = 0
     for root, folders, names in os.walk(workspace):
         folders[:] = [name for name in folders if not _is_left_out(Path(root) / name, linked=linked)]
@@ -209,5 +209,5 @@ def _check_size(workspace: Path, most: Most, *, linked: bool) -> None:
             raise _too_large(workspace, most)
 
 
-def _too_large(workspace: Path, most: Most) -> TooLargeError:
+def _too_large(workspace: Path, most: CopyLimit) -> TooLargeError:
     return TooLargeError(f"The workspace {one_line(str(workspace), 400)} is too large to copy (over {most}).")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kin_nb.replay.cell_keys import speaking_key
-from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, TAKEN_OUT, HiddenText, as_saved
-from kin_nb.replay.rerun.drift import AFTER, HARMLESS, differing_line, first_difference
-from kin_nb.replay.rerun.rules import Outcome, Rule, under_rules
-from kin_nb.replay.runner.results import SCRATCH, CellResult
+from kin_nb.replay.cell_keys import conversation_key
+from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, REDACTED_TAG, HiddenText, matches_redacted
+from kin_nb.replay.rerun.drift import AFTER_DRIFT, MATCHING, differing_line, first_difference
+from kin_nb.replay.rerun.rules import Outcome, Rule, compare_under_rules
+from kin_nb.replay.runner.results import SCRATCH_KIND, CellResult
 
 _SKIPPED = frozenset({"application/vnd.jupyter.widget-view+json", "image/png", "image/jpeg"})
 _Part = tuple[str, str, str]
@@ -43,12 +43,12 @@ def compare_cells(
             results.append(CellResult(index + 1, "not run"))
         elif index == stopped_at:
             results.append(CellResult(index + 1, "error", _failure(index, after, hidden)))
-        elif tools and speaking_key(stored, before) is not None:
+        elif tools and conversation_key(stored, before) is not None:
             results.append(CellResult(index + 1, "not compared"))
         else:
             result = _compare(index, before, after, hidden, rules)
             late = drifted and result.status == "differs"
-            results.append(replace(result, detail=f"{AFTER}{result.detail}") if late else result)
+            results.append(replace(result, detail=f"{AFTER_DRIFT}{result.detail}") if late else result)
         drifted = drifted or results[-1].status == "differs" or _has_drift(after)
     return tuple(results)
 
@@ -58,7 +58,7 @@ def _has_drift(cell: Any) -> bool:
     for output in cell["outputs"]:
         kin = (output.get("metadata") or {}).get("kin")
         drift = kin.get("drift") if isinstance(kin, dict) else None
-        if isinstance(drift, dict) and drift.get("kind") not in HARMLESS:
+        if isinstance(drift, dict) and drift.get("kind") not in MATCHING:
             return True
     return False
 
@@ -69,7 +69,7 @@ def _compare(index: int, before: Any, after: Any, hidden: HiddenText, rules: Seq
     unclaimed = before.get("execution_count") is None and not before["outputs"]
     tags = before["metadata"].get("tags")
     named = set(map(str, tags)) if isinstance(tags, list) else set()
-    if unclaimed or (_UNCOMPARED_TAGS & named and TAKEN_OUT not in named):
+    if unclaimed or (_UNCOMPARED_TAGS & named and REDACTED_TAG not in named):
         return CellResult(number, "not compared")
     old, new = _normalised(before["outputs"]), _normalised(after["outputs"])
     outcomes = [_compare_parts(was, now, rules) for was, now in zip(old, new, strict=False)]
@@ -83,9 +83,9 @@ def _compare(index: int, before: Any, after: Any, hidden: HiddenText, rules: Seq
 def _compare_parts(was: _Part, now: _Part, rules: Sequence[Rule]) -> Outcome:
     if was[:2] != now[:2]:
         return Outcome(equal=False)
-    if as_saved(was[2], now[2]):
+    if matches_redacted(was[2], now[2]):
         return Outcome(equal=True)
-    return under_rules(was[2], now[2], rules)
+    return compare_under_rules(was[2], now[2], rules)
 
 
 def _normalised(outputs: list[Any]) -> list[_Part]:
@@ -94,7 +94,7 @@ def _normalised(outputs: list[Any]) -> list[_Part]:
     for output in outputs:
         kind = output["output_type"]
         kin = (output.get("metadata") or {}).get("kin")
-        if isinstance(kin, dict) and kin.get("kind") == SCRATCH:
+        if isinstance(kin, dict) and kin.get("kind") == SCRATCH_KIND:
             continue
         if kind == "stream":
             if parts and parts[-1][:2] == (kind, output["name"]):
@@ -123,7 +123,7 @@ def _text(value: Any) -> str:
 def _difference(old: list[_Part], new: list[_Part], at: int | None, hidden: HiddenText | None) -> str:
     """`at`: the first part that differs, None where one has more of them."""
     if at is None:
-        return hidden.why if hidden else f"saved {len(old)} outputs, now {len(new)}"
+        return hidden.reason if hidden else f"saved {len(old)} outputs, now {len(new)}"
     (kind, mime, was), (other_kind, other_mime, now) = old[at], new[at]
     alike = (kind, mime) == (other_kind, other_mime)
     if hidden:

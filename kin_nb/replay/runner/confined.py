@@ -31,8 +31,8 @@ from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.redacted_text import HiddenText
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.workspace_copy import Most
-from kin_nb.replay.runner.run_environment import copy_around, kernel_environment
+from kin_nb.replay.rerun.workspace_copy import CopyLimit
+from kin_nb.replay.runner.run_environment import copy_surrounding_folder, kernel_environment
 from kin_nb.replay.saving.preflight import Preflight
 
 _NETWORK = re.compile(
@@ -47,7 +47,7 @@ _LONGEST = 400
 
 
 @dataclass(frozen=True)
-class Failure:
+class CellFailure:
     """What a cell raised: the exception's name, its text, and all of its traceback without colours."""
 
     name: str
@@ -63,12 +63,12 @@ class Failure:
         found = _MISSING.search(self.text)
         return found[1] or found[2] if found else ""
 
-    def cleaned(self, clean: Callable[[str], str]) -> Failure:
-        return Failure(clean(self.name), clean(self.text), clean(self.traceback))
+    def cleaned(self, clean: Callable[[str], str]) -> CellFailure:
+        return CellFailure(clean(self.name), clean(self.text), clean(self.traceback))
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayResult:
     """`ran` of `cells` code cells ran to their end. `at`: the cell (from 1, Markdown too) at which it ended, 0 where all ran.
 
     `failure`: how it ended there; None where it took too long.
@@ -77,27 +77,27 @@ class Played:
     cells: int
     ran: int
     at: int = 0
-    failure: Failure | None = None
+    failure: CellFailure | None = None
 
     @classmethod
-    def of(cls, nb: Any, at: int | None, failure: Failure | None = None) -> Played:
+    def of(cls, nb: Any, at: int | None, failure: CellFailure | None = None) -> PlayResult:
         """`at`: the index of the cell of `nb` at which it ended, None where all of them ran."""
         code = [n for n, cell in enumerate(nb["cells"]) if cell["cell_type"] == "code" and cell["source"].strip()]
         ran = sum(at is None or n < at for n in code)
         return cls(len(code), ran, 0 if at is None else at + 1, failure)
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.ran == self.cells and not self.at
 
 
-def not_its_own(
-    failure: Failure, withheld: Collection[str], is_there: Callable[[str], bool], clean: Callable[[str], str]
+def confinement_cause(
+    failure: CellFailure, withheld: Collection[str], is_there: Callable[[str], bool], clean: Callable[[str], str]
 ) -> str:
-    """What a cell lacks because the play is confined, "" where no known sign of it is in the error.
+    """Name what the confinement kept from a cell, "" when the error has no known sign of it.
 
-    `withheld`: variables that hold secrets. `is_there`: whether a file is where the notebook is. `clean`: what a name goes
-    through before it is cut.
+    `withheld`: environment variables that were removed. `is_there`: whether a file exists in the notebook's folder. `clean`
+    redacts a file's name.
     """
     if _NETWORK.search(failure.text) or _NETWORK.search(failure.traceback):
         return "needs the network"
@@ -114,10 +114,10 @@ def not_its_own(
     return "needs more memory" if failure.name.endswith("MemoryError") else ""
 
 
-def in_words(played: Played, seconds: int, lacks: str) -> str:
-    """One sentence; `lacks`: what `not_its_own` says of its failure."""
+def describe_play(played: PlayResult, seconds: int, lacks: str) -> str:
+    """One sentence; `lacks`: what `confinement_cause` says of its failure."""
     before = f"{played.ran} of {played.cells} cells ran"
-    if played.whole:
+    if played.is_complete:
         return f"Played once, without network, in a copy: {before}."
     if played.failure is None:
         return f"Stopped after {seconds} s in cell {played.at}; {before}."
@@ -128,7 +128,7 @@ def in_words(played: Played, seconds: int, lacks: str) -> str:
 
 WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.run_notebook", "confined")
 """-P: a module that lies in the current directory is none of ours."""
-MOST = Most(files=10_000, size=200 * 1024**2)
+COPY_LIMIT = CopyLimit(files=10_000, size=200 * 1024**2)
 """Of files that are copied for it, which nobody asked for."""
 _SERVICES = ("DISPLAY", "WAYLAND_DISPLAY", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST")
 """Where something outside of the confinement can be reached."""
@@ -157,16 +157,16 @@ class ConfinedPlay:
         return {name: value for name, value in given.items() if name not in _SERVICES} | _OF_ITS_OWN
 
     @property
-    def withheld(self) -> set[str]:
+    def removed_variables(self) -> set[str]:
         """The variables that it lacks."""
         return set(os.environ) - set(self.environment)
 
-    def run(self, on_cell: OnCell) -> Played:
+    def run(self, on_cell: OnCell) -> PlayResult:
         """No process is left, also when it is interrupted. Raises ReplayError, OSError saying why nothing was played."""
         why = sandbox.problem(self.path.parent, network=False)
         if why:
             raise ReplayError(why)
-        with copy_around(self.path, self.recording, MOST) as (folder, copied):
+        with copy_surrounding_folder(self.path, self.recording, COPY_LIMIT) as (folder, copied):
             inside = copied / self.path.relative_to(folder)
             places = {"KIN_RECORDING": str(inside), "JPY_SESSION_NAME": str(inside)}
             hidden = HiddenText.of(self.nb)
@@ -187,26 +187,26 @@ class ConfinedPlay:
                     _end(process)
                 return _as_named(played, copied, folder) if played else _complain(process, stderr)
 
-    def _followed(self, process: subprocess.Popen[bytes], on_cell: OnCell) -> Played | None:
+    def _followed(self, process: subprocess.Popen[bytes], on_cell: OnCell) -> PlayResult | None:
         """Until it ends or its time does; None when it ended without a word."""
         count, at = len(self.nb["cells"]), 0
         for line in _lines(process, time.monotonic() + self.seconds):
             if line is None:
-                return Played.of(self.nb, at)
+                return PlayResult.of(self.nb, at)
             cell = line.get("cell")
             number = cell if isinstance(cell, int) and 0 < cell <= count else 0
             if line.get("ended"):
                 name, text, traceback = (str(line.get(each, "")) for each in ("name", "text", "traceback"))
                 if not number:
-                    return Played.of(self.nb, None)
-                return Played.of(self.nb, number - 1, Failure(name, text, traceback))
+                    return PlayResult.of(self.nb, None)
+                return PlayResult.of(self.nb, number - 1, CellFailure(name, text, traceback))
             if number:
                 at = number - 1
                 on_cell(number, count)
         return None
 
 
-def _as_named(played: Played, copied: Path, folder: Path) -> Played:
+def _as_named(played: PlayResult, copied: Path, folder: Path) -> PlayResult:
     """Files of the copy by the names that the person knows."""
     if played.failure is None:
         return played
@@ -259,7 +259,7 @@ def _memory() -> int:
 
 
 @dataclass(frozen=True)
-class AfterSaving:
+class CheckResult:
     """`played`: to its end. `stops`: something was found that stops a replay, by a play or by reading."""
 
     lines: list[str]
@@ -267,40 +267,42 @@ class AfterSaving:
     played: bool = False
 
 
-def only_read(read: Preflight, shown: str, why: str = "") -> AfterSaving:
+def report_without_play(read: Preflight, shown: str, why: str = "") -> CheckResult:
     """`shown`: the notebook as it was named. `why` it was not played, "" where that was not wanted."""
     not_run = f"Not played after saving: {why.rstrip('.')}." if why else "Not run after saving."
     check = f"{not_run} To play it once in a copy{', unconfined' if why else ''}: {_check(shown)}"
-    return AfterSaving([*read.lines(), check], stops=bool(read.stops))
+    return CheckResult([*read.lines(), check], stops=bool(read.stops))
 
 
-def played_after_saving(
+def play_and_report(
     play: ConfinedPlay, read: Preflight, shown: str, clean: Callable[[str], str], on_cell: OnCell
-) -> AfterSaving:
+) -> CheckResult:
     """`clean` takes out of a text what a save takes out. Ctrl-C ends the play, and the save stands."""
     try:
         played = play.run(on_cell)
     except Interrupted:
         raise
     except KeyboardInterrupt:
-        return only_read(read, shown, "you interrupted it")
+        return report_without_play(read, shown, "you interrupted it")
     except (ReplayError, OSError) as wrong:
-        return only_read(read, shown, clean(str(wrong)))
+        return report_without_play(read, shown, clean(str(wrong)))
     lacks, shown_play = "", played
     if played.failure:
-        lacks = not_its_own(played.failure, play.withheld, lambda name: is_there(play.path, name), clean)
+        lacks = confinement_cause(
+            played.failure, play.removed_variables, lambda name: file_exists(play.path, name), clean
+        )
         shown_play = replace(
             played, failure=played.failure.cleaned(clean)
         )  # before it is cut: half of a secret is no match
     own = played.failure is not None and not lacks
-    line = clean(in_words(shown_play, play.seconds, lacks))
-    if played.whole:
-        return AfterSaving([line, *read.notes], stops=False, played=True)
+    line = clean(describe_play(shown_play, play.seconds, lacks))
+    if played.is_complete:
+        return CheckResult([line, *read.notes], stops=False, played=True)
     left = read.lines(beyond=_last_known(played, own=own))
-    return AfterSaving([f"{line} To play it whole: {_check(shown)}", *left], stops=own or bool(read.stops))
+    return CheckResult([f"{line} To play it whole: {_check(shown)}", *left], stops=own or bool(read.stops))
 
 
-def is_there(path: Path, name: str) -> bool:
+def file_exists(path: Path, name: str) -> bool:
     """Whether the file `name` is there for a cell of the notebook at `path`."""
     try:
         return (path.parent / name).exists()
@@ -308,7 +310,7 @@ def is_there(path: Path, name: str) -> bool:
         return False
 
 
-def _last_known(played: Played, *, own: bool) -> int:
+def _last_known(played: PlayResult, *, own: bool) -> int:
     return played.at if own else max(0, played.at - 1)
 
 

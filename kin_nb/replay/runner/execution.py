@@ -19,12 +19,12 @@ from typing import Any
 
 from kin_nb.core.interrupts import run_interruptible
 from kin_nb.render.text import clean
-from kin_nb.replay.binding_cells import is_bound_cell
+from kin_nb.replay.binding_cells import is_binding_cell
 from kin_nb.replay.cell_keys import is_kin_kernel
 from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, HiddenText
-from kin_nb.replay.runner.confined import Failure
+from kin_nb.replay.runner.confined import CellFailure
 from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.run_environment import Place
+from kin_nb.replay.runner.run_environment import RunEnvironment
 
 _LAUNCH = (
     "import sys\nif not sys.path[0]: del sys.path[0]\nimport runpy\n"
@@ -132,7 +132,7 @@ def _kernel_manager_class(module: str, sockets: Path) -> type:
 
     class ThisInterpreter(AsyncKernelManager):  # type: ignore[misc]  # jupyter_client is only partly typed
         def __init__(self, **settings: Any) -> None:
-            super().__init__(**{**settings, **over_sockets(sockets)})
+            super().__init__(**{**settings, **socket_settings(sockets)})
 
         @property
         def kernel_spec(self) -> Any:
@@ -143,7 +143,7 @@ def _kernel_manager_class(module: str, sockets: Path) -> type:
     return ThisInterpreter
 
 
-def over_sockets(folder: Path) -> dict[str, str]:
+def socket_settings(folder: Path) -> dict[str, str]:
     """A kernel manager's settings for a kernel that is spoken to over sockets in `folder`, which is its alone.
 
     TCP ports are chosen before the kernel binds them, so runs side by side take each other's. {} where `folder` has too
@@ -168,7 +168,11 @@ OnProgress = Callable[[CellProgress], None]
 
 
 def run_cells(
-    nb: Any, there: Place, options: ReplayOptions, on_progress: OnProgress | None, hidden: HiddenText = NOTHING_HIDDEN
+    nb: Any,
+    there: RunEnvironment,
+    options: ReplayOptions,
+    on_progress: OnProgress | None,
+    hidden: HiddenText = NOTHING_HIDDEN,
 ) -> tuple[int | None, str]:
     """Run `nb` in place; the index of the cell that stopped it and why, (None, "") when none did.
 
@@ -202,7 +206,7 @@ def run_cells(
             cwd=there.cwd,
             env=there.env,
             timeout=options.timeout,
-            skips=lambda cell: options.way != "playback" and is_bound_cell(nb, cell),
+            skips=lambda cell: options.mode != "playback" and is_binding_cell(nb, cell),
             on_cell=on_cell,
             on_output=lambda index, output: tell(CellProgress(index + 1, count, output)),
             quiet=bool(hidden),
@@ -246,11 +250,11 @@ def _telling(on_progress: OnProgress | None, hidden: HiddenText) -> OnProgress:
     return tell
 
 
-def failure_of(nb: Any, at: int, error: str, hidden: HiddenText = NOTHING_HIDDEN) -> Failure:
+def failure_of(nb: Any, at: int, error: str, hidden: HiddenText = NOTHING_HIDDEN) -> CellFailure:
     """How the cell at `at` ended a run; `error`: what `run_cells` says of it, where it shows no error, as when the kernel died."""
     for output in reversed(nb["cells"][at]["outputs"]):
         if output["output_type"] == "error":
             if hidden.covers(at):
-                return Failure(hidden.failure(at, output["ename"], ""))
-            return Failure(output["ename"], output["evalue"], clean("\n".join(output["traceback"])))
-    return Failure(error.partition(": ")[2] or error)
+                return CellFailure(hidden.failure(at, output["ename"], ""))
+            return CellFailure(output["ename"], output["evalue"], clean("\n".join(output["traceback"])))
+    return CellFailure(error.partition(": ")[2] or error)

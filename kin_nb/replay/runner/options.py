@@ -16,17 +16,17 @@ from typing import Any, Literal
 from kin_nb.core.paths import real_path
 from kin_nb.replay.cell_keys import is_kin_kernel
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.storage import is_embedding
+from kin_nb.replay.format.storage import is_recording_cell
 
-Way = Literal["playback", "tools", "live"]
+ReplayMode = Literal["playback", "tools", "live"]
 FailOn = Literal["text", "effect"]
 CELL_SECONDS = 600
 _CHECKPOINTS = ".ipynb_checkpoints"
 _ANYWHERE = re.compile(r"(?P<above>|.*?/)\*\*(?:/+(?P<below>.*))?", re.DOTALL)
 _OURS = re.compile(rb'%kin\b|"kin"|load_ext kin_nb')
 """In a magic, a kernel's name, or metadata."""
-INJECTED, PARAMETERS = "injected-parameters", "parameters"
-NAMING = "%kin replay "
+INJECTED_TAG, PARAMETERS_TAG = "injected-parameters", "parameters"
+REPLAY_LINE = "%kin replay "
 _MINOR_WITH_IDS = 5
 _WORDS: dict[str, bool | None] = {"True": True, "False": False, "None": None}
 
@@ -54,13 +54,13 @@ class ReplayOptions:
     """In playback: in a copy of the files as they are, the notebook's folder among them."""
 
     @property
-    def way(self) -> Way:
+    def mode(self) -> ReplayMode:
         if self.live:
             return "live"
         return "tools" if self.tools else "playback"
 
 
-def selected(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
+def select_notebooks(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
     """The notebooks, each once, and those of patterns that were left out because they have nothing of kin_nb in them.
 
     Of a pattern (`**` is any folders) sorted and without checkpoints. A name that is no pattern, or that a file has, is taken
@@ -129,7 +129,7 @@ def _has_prompts(path: Path) -> bool:
     return True
 
 
-def value_of(text: str) -> bool | int | float | str | None:
+def parse_value(text: str) -> bool | int | float | str | None:
     """As papermill's command line reads it: True, False, None, a whole number, a number, else the text as it is."""
     if text in _WORDS:
         return _WORDS[text]
@@ -146,7 +146,7 @@ def is_name(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name)
 
 
-def inject(nb: Any, parameters: Sequence[tuple[str, str]]) -> None:
+def inject_parameters(nb: Any, parameters: Sequence[tuple[str, str]]) -> None:
     """Put a cell with `parameters` into `nb`, in place of what was injected before; nothing when there are none.
 
     After the cell tagged `parameters`, else after the cells that name the recording. Of a name given twice the last
@@ -156,11 +156,11 @@ def inject(nb: Any, parameters: Sequence[tuple[str, str]]) -> None:
         return
     cells = nb["cells"]
     made = _cell(nb, dict(parameters))
-    before = _tagged(cells, INJECTED)
+    before = _tagged(cells, INJECTED_TAG)
     if before is not None:
         cells[before] = made
         return
-    after = _tagged(cells, PARAMETERS)
+    after = _tagged(cells, PARAMETERS_TAG)
     cells.insert((_head(cells) if after is None else after) + 1, made)
 
 
@@ -168,10 +168,12 @@ def _cell(nb: Any, parameters: dict[str, str]) -> Any:
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
     lines = ["%%python"] if is_kin_kernel(nb) else []
-    lines += ["# Parameters", *(f"{name} = {_literal(value_of(text))}" for name, text in parameters.items())]
+    lines += ["# Parameters", *(f"{name} = {_literal(parse_value(text))}" for name, text in parameters.items())]
     used = {cell.get("id") for cell in nb["cells"]}
-    cell_id = next(name for name in (INJECTED, *(f"{INJECTED}-{n}" for n in range(len(used)))) if name not in used)
-    cell = new_code_cell("\n".join(lines), id=cell_id, metadata={"tags": [INJECTED]})
+    cell_id = next(
+        name for name in (INJECTED_TAG, *(f"{INJECTED_TAG}-{n}" for n in range(len(used)))) if name not in used
+    )
+    cell = new_code_cell("\n".join(lines), id=cell_id, metadata={"tags": [INJECTED_TAG]})
     if nb.get("nbformat_minor", 0) < _MINOR_WITH_IDS:
         del cell["id"]
     return cell
@@ -192,9 +194,11 @@ def _tagged(cells: Sequence[Any], tag: str) -> int | None:
 
 def _head(cells: Sequence[Any]) -> int:
     """The last of the cells that name or hold the recording; -1 when there is none."""
-    return next((n for n, cell in enumerate(cells) if is_embedding(cell) or names_recording(cell)), -1)
+    return next((n for n, cell in enumerate(cells) if is_recording_cell(cell) or names_recording(cell)), -1)
 
 
 def names_recording(cell: Any) -> bool:
     """Whether a cell says which recording to play."""
-    return cell["cell_type"] == "code" and any(line.lstrip().startswith(NAMING) for line in cell["source"].splitlines())
+    return cell["cell_type"] == "code" and any(
+        line.lstrip().startswith(REPLAY_LINE) for line in cell["source"].splitlines()
+    )

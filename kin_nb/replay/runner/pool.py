@@ -19,32 +19,34 @@ from typing import IO, Any
 from kin_nb.core.interrupts import run_interruptible
 from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.results import Row, as_json, from_json, row_from
+from kin_nb.replay.runner.results import NotebookResult, as_json, from_json, result_from_json
 from kin_nb.replay.runner.run_notebook import Request
 from kin_nb.replay.saving.privacy import known_secrets
 
 WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.run_notebook")
 """-P: a module that lies in the current directory is none of ours."""
-GRACE = 10.0
+GRACE_SECONDS = 10.0
 """Seconds in which a worker that is told to end has to end its kernel and what runs in there."""
 CONNECT_SECONDS = 30
 """For how long a cluster may have no workers, or no scheduler that answers."""
 LOOK_SECONDS = 5
 _TAIL = 2000
 
-OnRow = Callable[[Row], None]
+OnResult = Callable[[NotebookResult], None]
 
 
-def replay_many(requests: Sequence[Request], jobs: int, timeout: float | None, on_row: OnRow) -> list[Row]:
+def replay_many(
+    requests: Sequence[Request], jobs: int, timeout: float | None, on_row: OnResult
+) -> list[NotebookResult]:
     """The rows, in the requests' order; `on_row` is told of each as it comes. `timeout`: seconds for each notebook.
 
     No process is left, also when it is interrupted: raises as core.interrupts.run_interruptible.
     """
 
-    async def all_of_them() -> list[Row]:
+    async def all_of_them() -> list[NotebookResult]:
         free = asyncio.Semaphore(jobs)
 
-        async def one(request: Request) -> Row:
+        async def one(request: Request) -> NotebookResult:
             async with free:
                 row = await _in_process(request, timeout)
             on_row(row)
@@ -57,12 +59,12 @@ def replay_many(requests: Sequence[Request], jobs: int, timeout: float | None, o
     return run_interruptible(all_of_them())
 
 
-def replay_in_process(request: Request, timeout: float | None) -> Row:
+def replay_in_process(request: Request, timeout: float | None) -> NotebookResult:
     """One of them, on any thread."""
     return run_interruptible(_in_process(request, timeout))
 
 
-async def _in_process(request: Request, seconds: float | None) -> Row:
+async def _in_process(request: Request, seconds: float | None) -> NotebookResult:
     with tempfile.TemporaryFile() as stderr:
         try:
             process = await asyncio.create_subprocess_exec(
@@ -73,28 +75,28 @@ async def _in_process(request: Request, seconds: float | None) -> Row:
                 start_new_session=True,  # a group that can be ended as a whole
             )
         except OSError as error:
-            return Row.failed(request.notebook, f"no process can be started for it: {error.strerror}")
+            return NotebookResult.failed(request.notebook, f"no process can be started for it: {error.strerror}")
         try:
             async with asyncio.timeout(seconds):
                 stdout, _ = await process.communicate(as_json(request).encode())
         except TimeoutError:
-            return Row.failed(request.notebook, f"it took longer than {seconds:g} s, and was ended")
+            return NotebookResult.failed(request.notebook, f"it took longer than {seconds:g} s, and was ended")
         finally:
             await _end(process)
         return _row(request, process.returncode or 0, stdout, stderr)
 
 
-def _row(request: Request, code: int, stdout: bytes, stderr: IO[bytes]) -> Row:
+def _row(request: Request, code: int, stdout: bytes, stderr: IO[bytes]) -> NotebookResult:
     if code == 0:
         with suppress(ValueError):
-            row = row_from(stdout)
+            row = result_from_json(stdout)
             if row.notebook == request.notebook:
                 return row
     size = stderr.seek(0, os.SEEK_END)
     stderr.seek(max(0, size - _TAIL))
     last = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
     how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}" if code else "gave no report"
-    return Row.failed(
+    return NotebookResult.failed(
         request.notebook, f"its process {how}{': ' if last else ''}{one_line(known_secrets()(last), 300)}"
     )
 
@@ -106,7 +108,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     try:
         _signal(process, signal.SIGTERM)
         with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
+            async with asyncio.timeout(GRACE_SECONDS):
                 await process.wait()
     finally:
         if process.returncode is None:
@@ -119,7 +121,9 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
         os.killpg(process.pid, number)
 
 
-def replay_on_dask(address: str, requests: Sequence[Request], timeout: float | None, on_row: OnRow) -> list[Row]:
+def replay_on_dask(
+    address: str, requests: Sequence[Request], timeout: float | None, on_row: OnResult
+) -> list[NotebookResult]:
     """As many.replay_many. A task that fails or whose worker dies is a failed row.
 
     Paths have to mean the same to the workers. Raises ReplayError when `distributed` is not installed, or nobody answers
@@ -138,12 +142,13 @@ def replay_on_dask(address: str, requests: Sequence[Request], timeout: float | N
         if not threads:
             raise ReplayError(f"The Dask cluster at {address} has no workers. Start one: dask worker {address}")
         limit = None if timeout is None else CONNECT_SECONDS + timeout * len(requests)
-        rows: dict[int, Row] = {}
+        rows: dict[int, NotebookResult] = {}
         for n, future in _as_they_come(distributed, client, requests, timeout, threads, limit):
             rows[n] = _row_of_task(requests[n].notebook, future)
             on_row(rows[n])
     return [
-        rows.get(n) or Row.failed(request.notebook, "no worker of the cluster gave an answer in time, or none was left")
+        rows.get(n)
+        or NotebookResult.failed(request.notebook, "no worker of the cluster gave an answer in time, or none was left")
         for n, request in enumerate(requests)
     ]
 
@@ -192,8 +197,8 @@ def run_request(request: str, timeout: float | None) -> str:
     return as_json(replay_in_process(from_json(Request, request), timeout))
 
 
-def _row_of_task(notebook: str, future: Any) -> Row:
+def _row_of_task(notebook: str, future: Any) -> NotebookResult:
     try:
-        return row_from(future.result())
+        return result_from_json(future.result())
     except Exception as error:  # noqa: BLE001  (whatever became of the task or its worker)
-        return Row.failed(notebook, f"on the cluster: {type(error).__name__}: {one_line(str(error), 300)}")
+        return NotebookResult.failed(notebook, f"on the cluster: {type(error).__name__}: {one_line(str(error), 300)}")

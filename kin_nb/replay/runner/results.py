@@ -17,21 +17,21 @@ from kin_nb.render import one_line
 from kin_nb.render.text import count
 from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, HiddenText
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.drift import HARMLESS, DriftKind
+from kin_nb.replay.rerun.drift import MATCHING, DriftKind
 from kin_nb.replay.run_diff import RunDiff
-from kin_nb.replay.runner.options import FailOn, Way
+from kin_nb.replay.runner.options import FailOn, ReplayMode
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-SCRATCH = "scratch"
+SCRATCH_KIND = "scratch"
 """`metadata.kin.kind` of what a cell in a scratch copy says besides what was recorded: never compared."""
 CellStatus = Literal["same", "differs", "error", "not compared", "not run"]
 CallKind = DriftKind | Literal["played", "not run"]
 Verdict = Literal["same", "drift", "error", "skipped"]
-_FINE = frozenset({"played", *HARMLESS})
+_FINE = frozenset({"played", *MATCHING})
 R = TypeVar("R", "CellResult", "CallResult", "UndoResult")
-_KINDS: tuple[CallKind, ...] = (*sorted(HARMLESS), "text", "effect", "refused", "not re-run", "not run")
+_KINDS: tuple[CallKind, ...] = (*sorted(MATCHING), "text", "effect", "refused", "not re-run", "not run")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ReplayReport:
     `approve_recorded`: as it was asked for.
     """
 
-    mode: Way
+    mode: ReplayMode
     executed: Path
     cells: tuple[CellResult, ...]
     turns: tuple[TurnResult, ...]
@@ -143,7 +143,7 @@ class ReplayReport:
     @property
     def drifted(self) -> list[CallResult | UndoResult]:
         results: list[CallResult | UndoResult] = [*self.calls, *self.undos]
-        return [result for result in results if result.kind not in HARMLESS and result.kind != "played"]
+        return [result for result in results if result.kind not in MATCHING and result.kind != "played"]
 
     def text(self) -> str:
         """A table for a terminal, then every drift and failure in a line of its own."""
@@ -216,9 +216,9 @@ def not_applied(executed: Any, hidden: HiddenText = NOTHING_HIDDEN) -> tuple[str
     """What the cells of a run in a scratch copy said that they could not change: their notices carry `missing`."""
     lines = []
     for index, kin in _told(executed):
-        if kin.get("kind") == SCRATCH and isinstance(kin.get("missing"), list):
+        if kin.get("kind") == SCRATCH_KIND and isinstance(kin.get("missing"), list):
             if hidden.covers(index):
-                lines.append(f"cell {index + 1}: {hidden.why}")
+                lines.append(f"cell {index + 1}: {hidden.reason}")
             else:
                 lines += [f"{kin.get('place')}: {line}" for line in kin["missing"]]
     return tuple(lines)
@@ -256,7 +256,7 @@ def _met(told: tuple[int, dict[str, Any]] | None, hidden: HiddenText, *, tools: 
         return "not run", "its output says nothing of how it compares"
     if hidden.covers(index):
         line = drift.get("line")
-        return kind, "" if kind in HARMLESS else hidden.line(line if isinstance(line, int) else 0)
+        return kind, "" if kind in MATCHING else hidden.line(line if isinstance(line, int) else 0)
     return kind, str(drift.get("detail", ""))
 
 
@@ -286,7 +286,7 @@ _WORDS = {0: "same", 3: "drift", 1: "failed"}
 
 
 @dataclass(frozen=True)
-class Row:
+class NotebookResult:
     """One notebook as it was named. `error`: why there is no `report`, or "" when there is one."""
 
     notebook: str
@@ -295,15 +295,15 @@ class Row:
     report: ReplayReport | None = None
 
     @classmethod
-    def of(cls, notebook: str, report: ReplayReport) -> Row:
+    def of(cls, notebook: str, report: ReplayReport) -> NotebookResult:
         return cls(notebook, report.exit_code, report=report)
 
     @classmethod
-    def failed(cls, notebook: str, error: str) -> Row:
+    def failed(cls, notebook: str, error: str) -> NotebookResult:
         return cls(notebook, 1, error)
 
     @property
-    def says(self) -> str:
+    def summary(self) -> str:
         """What is wrong, in one line; "" when nothing is."""
         if self.report is None:
             return self.error
@@ -315,25 +315,25 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Document:
+class ReplayDocument:
     """`kin-nb replay --report json`."""
 
     exit_code: int
-    notebooks: tuple[Row, ...]
+    notebooks: tuple[NotebookResult, ...]
 
 
-def worst(rows: Sequence[Row]) -> int:
+def worst_exit_code(rows: Sequence[NotebookResult]) -> int:
     return max((row.exit_code for row in rows), key=_SEVERITY.index, default=0)
 
 
-def rows_json(rows: Sequence[Row]) -> str:
+def results_json(rows: Sequence[NotebookResult]) -> str:
     """One document: `exit_code`, and `notebooks` in the order in which they were named."""
-    return as_json(Document(worst(rows), tuple(rows)), indent=2)
+    return as_json(ReplayDocument(worst_exit_code(rows), tuple(rows)), indent=2)
 
 
-def row_from(text: bytes | str) -> Row:
+def result_from_json(text: bytes | str) -> NotebookResult:
     """Raises ValueError for what is no row."""
-    row = from_json(Row, text)
+    row = from_json(NotebookResult, text)
     if row.exit_code not in _SEVERITY:
         raise ValueError(f"{row.exit_code} is no exit code of a notebook")
     return row
@@ -353,12 +353,12 @@ def from_json(kind: type[T], text: bytes | str) -> T:
     return made
 
 
-def table(rows: Sequence[Row]) -> str:
+def results_table(rows: Sequence[NotebookResult]) -> str:
     """A line for each notebook, and one that counts them."""
     names = [one_line(row.notebook, 1000) for row in rows]
     width = max(map(len, names))
     lines = [
-        f"{_WORDS[row.exit_code]:<6}  {name:<{width}}  {one_line(row.says, 200)}".rstrip()
+        f"{_WORDS[row.exit_code]:<6}  {name:<{width}}  {one_line(row.summary, 200)}".rstrip()
         for row, name in zip(rows, names, strict=True)
     ]
     numbers = {code: sum(row.exit_code == code for row in rows) for code in _SEVERITY}
@@ -372,7 +372,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def junit_xml(rows: Sequence[Row]) -> str:
+def junit_xml(rows: Sequence[NotebookResult]) -> str:
     """A `testsuite` for each notebook; in it a `testcase` for each cell that was compared, each call and each undo.
 
     Drift is a `failure` and an error or a refusal an `error`, each with its detail; what this run did not come to is
@@ -392,7 +392,7 @@ def junit_xml(rows: Sequence[Row]) -> str:
     return data.decode("ascii")
 
 
-def _cases(row: Row) -> Iterator[ET.Element]:
+def _cases(row: NotebookResult) -> Iterator[ET.Element]:
     report = row.report
     if report is None or report.error:
         yield _case(row, "the notebook", "error", report.error if report else row.error)
@@ -424,7 +424,7 @@ def _named_apart(cases: Iterable[ET.Element]) -> Iterator[ET.Element]:
         yield case
 
 
-def _case(row: Row, name: str, verdict: str, detail: str, kind: str = "") -> ET.Element:
+def _case(row: NotebookResult, name: str, verdict: str, detail: str, kind: str = "") -> ET.Element:
     case = ET.Element("testcase", name=_text(name), classname=_text(row.notebook))
     detail = _text(detail)
     match verdict:

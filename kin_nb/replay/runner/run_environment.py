@@ -19,21 +19,21 @@ from kin_nb.core.records import FileChange, TurnRecord, UndoRecord
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.environment import RECORD_VARIABLE, VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.playback.locate import Found
+from kin_nb.replay.playback.locate import FoundRecording
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.stubs import change_again
+from kin_nb.replay.rerun.stubs import apply_changes_with
 from kin_nb.replay.rerun.virtual_environments import remove_links
 from kin_nb.replay.rerun.workspace_copy import (
-    MOST,
-    Most,
+    DEFAULT_LIMIT,
+    CopyLimit,
     TooLargeError,
     WorkspaceCopy,
-    copied_top,
+    copy_root,
     copy_workspace,
     temporary_folder,
 )
 from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.results import SCRATCH
+from kin_nb.replay.runner.results import SCRATCH_KIND
 
 RECORDED_ENVIRONMENT: Mapping[str, str] = {
     "PYTHONHASHSEED": "0",
@@ -66,7 +66,7 @@ _OF_CI = frozenset({"CI", "BUILD_NUMBER"})
 
 
 @dataclass(frozen=True)
-class Place:
+class RunEnvironment:
     """`copy`: None in plain playback, which needs no workspace."""
 
     cwd: Path
@@ -75,41 +75,43 @@ class Place:
 
 
 @contextmanager
-def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[Place]:
+def prepare(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[RunEnvironment]:
     """For the notebook at `path` (resolved); what is made for it is gone afterwards. Raises ReplayError."""
     env = kernel_environment(path)
     if options.in_copy:
-        with interruptible(), copy_around(path, recording) as (folder, files):
-            yield Place(files / path.parent.relative_to(folder), env)
+        with interruptible(), copy_surrounding_folder(path, recording) as (folder, files):
+            yield RunEnvironment(files / path.parent.relative_to(folder), env)
         return
-    if options.way == "playback" and not options.scratch:
-        yield Place(path.parent, env)
+    if options.mode == "playback" and not options.scratch:
+        yield RunEnvironment(path.parent, env)
         return
     workspace = workspace_of(path, recording, options.workspace)
     with interruptible(), temporary_folder("kin-replay-") as root:
-        cwd, copied = copy_beside(path, workspace, recording, root / "workspace")
+        cwd, copied = copy_for_run(path, workspace, recording, root / "workspace")
         replayed = ReplayEnvironment(
-            mode="scratch" if options.way == "playback" else options.way,
+            mode="scratch" if options.mode == "playback" else options.mode,
             notebook=path,
             workspace=copied.folder,
             temporary=root,
             approve_recorded=options.approve_recorded,
-            sandbox=_sandbox() if options.way == "tools" else {},
+            sandbox=_sandbox() if options.mode == "tools" else {},
             rules=tuple(file.resolve() for file in options.rules),
         )
         env = _away_from_other_repositories(env, root)
-        if options.way == "live":
+        if options.mode == "live":
             env |= {"KIN_WORKDIR": str(copied.folder), RECORD_VARIABLE: "all"}
         else:
             env["KIN_HOME"] = str(root / "home")
-        if options.way == "tools":
+        if options.mode == "tools":
             env = {name: value for name, value in env.items() if name not in _OF_CI}
             env |= RECORDED_ENVIRONMENT
-        yield Place(cwd, env | replayed.to_environ(), copied)
+        yield RunEnvironment(cwd, env | replayed.to_environ(), copied)
 
 
 @contextmanager
-def copy_around(path: Path, recording: Recording, most: Most = MOST) -> Iterator[tuple[Path, Path]]:
+def copy_surrounding_folder(
+    path: Path, recording: Recording, most: CopyLimit = DEFAULT_LIMIT
+) -> Iterator[tuple[Path, Path]]:
     """(the folder around the notebook at `path`, a copy of the files in it as they are), the copy gone afterwards.
 
     Raises ReplayError.
@@ -144,10 +146,10 @@ def workspace_of(path: Path, recording: Recording, named: Path | None = None) ->
         ) from None
 
 
-def copy_beside(path: Path, workspace: Path, recording: Recording, top: Path) -> tuple[Path, WorkspaceCopy]:
+def copy_for_run(path: Path, workspace: Path, recording: Recording, top: Path) -> tuple[Path, WorkspaceCopy]:
     """(where in `top`, made here, the notebook's own folder is, the copy). A workspace below the notebook stays below it."""
     recorded = recording.meta.workspace
-    original = copied_top(workspace, recorded.commit)
+    original = copy_root(workspace, recorded.commit)
     below = original.is_relative_to(path.parent)  # then cells find it where it was
     folder = top / original.relative_to(path.parent) if below else top
     try:
@@ -189,7 +191,7 @@ def kernel_environment(path: Path) -> dict[str, str]:
     return env
 
 
-class Scratch:
+class ScratchCopy:
     """`folder`: the copy. Nothing else is written, whatever a record says: every path is checked, and every hash."""
 
     def __init__(self, folder: Path, contents: Path) -> None:
@@ -199,20 +201,20 @@ class Scratch:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
-    def given(cls, environment: ReplayEnvironment | None) -> Scratch | None:
+    def from_environment(cls, environment: ReplayEnvironment | None) -> ScratchCopy | None:
         """The one that `kin-nb replay --scratch` made for this kernel and removes, None when it made none."""
         if environment is None or environment.mode != "scratch":
             return None
         return cls(environment.workspace, environment.temporary / "contents.sqlite")
 
     @classmethod
-    def here(cls, found: Found) -> Scratch:
+    def create(cls, found: FoundRecording) -> ScratchCopy:
         """A new one for this kernel, in which it works until `close`. Raises ReplayError when there is no workspace."""
         path = found.path.resolve()
         workspace = workspace_of(path, found.recording)
         temporary = tempfile.TemporaryDirectory(prefix="kin-scratch-", ignore_cleanup_errors=True)
         root = Path(temporary.name).resolve()
-        cwd, copied = copy_beside(path, workspace, found.recording, root / "workspace")
+        cwd, copied = copy_for_run(path, workspace, found.recording, root / "workspace")
         scratch = cls(copied.folder, root / "contents.sqlite")
         scratch._temporary, scratch._cwd = temporary, Path.cwd()
         os.chdir(cwd)
@@ -244,7 +246,7 @@ class Scratch:
         return self._changed(f"{record.type} of turn {', '.join(map(str, record.turns))}", record.files)
 
     def _changed(self, place: str, changes: Sequence[FileChange]) -> list[Output]:
-        missing = change_again(self._folder, changes, self._store) if changes else {}
+        missing = apply_changes_with(self._folder, changes, self._store) if changes else {}
         lines = [f"{path}: {why}" for path, why in sorted(missing.items())]
         return [scratch_notice("Not in the scratch copy", lines, place=place, missing=lines)] if lines else []
 
@@ -252,4 +254,4 @@ class Scratch:
 def scratch_notice(title: str, lines: Iterable[str], **more: object) -> Output:
     """Never compared: `metadata.kin.kind` says what it is."""
     notice = render_notice(title, lines)
-    return Output(notice.data, {**notice.metadata, "kin": {**notice.metadata["kin"], "kind": SCRATCH, **more}})
+    return Output(notice.data, {**notice.metadata, "kin": {**notice.metadata["kin"], "kind": SCRATCH_KIND, **more}})

@@ -27,24 +27,24 @@ from typing import Any, TextIO
 
 from kin_nb.core.paths import real_path
 from kin_nb.render import one_line
-from kin_nb.replay.binding_cells import drop_bound_cells
+from kin_nb.replay.binding_cells import remove_binding_cells
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, HiddenText
-from kin_nb.replay.format.storage import is_embedding
+from kin_nb.replay.format.storage import is_recording_cell
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.rules import load_rules
 from kin_nb.replay.run_diff import compare_runs
 from kin_nb.replay.runner.compare_outputs import compare_cells
-from kin_nb.replay.runner.confined import Played
+from kin_nb.replay.runner.confined import PlayResult
 from kin_nb.replay.runner.execution import CellProgress, OnProgress, failure_of, run_cells
-from kin_nb.replay.runner.options import NAMING, ReplayOptions, inject
+from kin_nb.replay.runner.options import REPLAY_LINE, ReplayOptions, inject_parameters
 from kin_nb.replay.runner.results import (
     CellResult,
+    NotebookResult,
     ReplayReport,
-    Row,
     as_json,
     call_results,
     from_json,
@@ -52,14 +52,14 @@ from kin_nb.replay.runner.results import (
     turn_results,
     undo_results,
 )
-from kin_nb.replay.runner.run_environment import Place, place, workspace_of
+from kin_nb.replay.runner.run_environment import RunEnvironment, prepare, workspace_of
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.privacy import Cleaner, clean_outputs, known_secrets
-from kin_nb.replay.saving.sources import join, session_in_log
+from kin_nb.replay.saving.privacy import NotebookRedactor, clean_outputs, known_secrets
+from kin_nb.replay.saving.sources import combine_records, session_from_log
 from kin_nb.replay.saving.writing import write_notebook
 
 
-def ask_again(
+def run_live(
     path: Path,
     stored: Any,
     recording: Recording,
@@ -78,14 +78,14 @@ def ask_again(
     executed = copy.deepcopy(stored)
     _make_live(executed)
     asked = copy.deepcopy(executed)
-    with place(path, recording, options) as there:
+    with prepare(path, recording, options) as there:
         stopped_at, error = run_cells(executed, there, options, on_progress)
     try:
         now = _with_workspace(_recorded_now(executed, destination), path, recording, options, destination)
     except ReplayError as wrong:  # nothing was asked, or what was is of several sessions
         now, error = None, error or str(wrong)
     made = executed if now is None else session_notebook(now, source_nb=executed)
-    clean_outputs(made, Cleaner((), secrets))
+    clean_outputs(made, NotebookRedactor((), secrets))
     write_notebook(made, destination, open_file=path)
     return ReplayReport(
         mode="live",
@@ -93,7 +93,7 @@ def ask_again(
         cells=tuple(map(_ran, compare_cells(asked, executed, stopped_at, tools=True))),
         turns=(),
         calls=(),
-        workspace=there.copy.says if there.copy else "",
+        workspace=there.copy.description if there.copy else "",
         error=error,
         live=compare_runs(recording, now) if now is not None else None,
         fail_on=options.fail_on,
@@ -103,14 +103,16 @@ def ask_again(
 
 def _make_live(nb: Any) -> None:
     """Without the recording, and without what plays it."""
-    drop_bound_cells(nb)
+    remove_binding_cells(nb)
     nb["metadata"].pop("kin", None)
-    nb["cells"] = [cell for cell in nb["cells"] if not is_embedding(cell)]
+    nb["cells"] = [cell for cell in nb["cells"] if not is_recording_cell(cell)]
     for cell in nb["cells"]:
         cell["metadata"].pop("kin", None)
         if cell["cell_type"] == "code":
             lines = cell["source"].split("\n")
-            cell["source"] = "\n".join(line for line in lines if not line.lstrip().startswith((NAMING, "%kin live")))
+            cell["source"] = "\n".join(
+                line for line in lines if not line.lstrip().startswith((REPLAY_LINE, "%kin live"))
+            )
     load = next((cell for cell in nb["cells"] if cell["cell_type"] == "code"), None)
     if load is not None and not load["source"].strip():
         load["source"] = "%load_ext kin_nb"
@@ -120,8 +122,8 @@ def _recorded_now(executed: Any, destination: Path) -> Recording:
     """Of the log, which has all of it; the outputs carry no record that is very large."""
     found = Book.collect(executed).recording
     with suppress(ReplayError):
-        logged = session_in_log(found.session, destination.parent)
-        return replace(found, records=join(found.records, logged.recording.records, logged.taken_over))
+        logged = session_from_log(found.session, destination.parent)
+        return replace(found, records=combine_records(found.records, logged.recording.records, logged.taken_over))
     return found
 
 
@@ -157,7 +159,7 @@ def replay_notebook(
     path = path.resolve()
     stored = as_node(load_notebook(path), path.name)
     recording = read_recording(stored)
-    inject(stored, options.parameters)
+    inject_parameters(stored, options.parameters)
     hidden = HiddenText.of(stored)
     if not options.live:
         try:
@@ -167,14 +169,14 @@ def replay_notebook(
         except Exception as error:
             if not hidden:
                 raise
-            raise ReplayError(f"{type(error).__name__}, {hidden.why}") from None
+            raise ReplayError(f"{type(error).__name__}, {hidden.reason}") from None
     if hidden:  # what the model is told and says now would be recorded in the new notebook
         raise ReplayError(
             "--live makes a notebook of all that is said and shown, and this one was saved with something taken out "
             f"(cell {hidden.number}): nothing was run. Use --tools, or ask again in a notebook of its own."
         )
 
-    report = ask_again(path, stored, recording, options, destination_of(path, options), on_progress, secrets)
+    report = run_live(path, stored, recording, options, destination_of(path, options), on_progress, secrets)
     return report.cleaned(secrets)
 
 
@@ -191,20 +193,20 @@ def _replay(
     rules, book = load_rules(options.rules), Book.collect(stored)
     due = Recording(recording.meta, book.shown)
     executed = copy.deepcopy(stored)
-    clean_outputs(stored, Cleaner((), secrets))
-    with place(path, recording, options) as there:
+    clean_outputs(stored, NotebookRedactor((), secrets))
+    with prepare(path, recording, options) as there:
         destination = destination_of(path, options)
         stopped_at, error = run_cells(executed, there, options, on_progress, hidden)
-    clean_outputs(executed, Cleaner((), secrets))
+    clean_outputs(executed, NotebookRedactor((), secrets))
     homes = {record.id: cell.number - 1 for cell in reversed(book.cells) for record in cell.shown}
     calls = call_results(executed, due, hidden, tools=options.tools, cells=homes)
     report = ReplayReport(
-        mode=options.way,
+        mode=options.mode,
         executed=destination,
         cells=compare_cells(stored, executed, stopped_at, hidden, tools=options.tools, rules=rules),
         turns=turn_results(due, calls),
         calls=calls,
-        workspace=there.copy.says if there.copy else "",
+        workspace=there.copy.description if there.copy else "",
         error=error,
         undos=undo_results(executed, due, hidden) if options.tools else (),
         not_applied=not_applied(executed, hidden),
@@ -218,7 +220,7 @@ def _replay(
     return report
 
 
-def play_once(path: Path) -> Played:
+def play_notebook(path: Path) -> PlayResult:
     """How a playback of the notebook at `path` ends. Nothing is written.
 
     Its cells really run, in a copy of the files around it. Raises ReplayError where there can be no copy.
@@ -227,9 +229,9 @@ def play_once(path: Path) -> Played:
     options = ReplayOptions(in_copy=True)
     recording = read_recording(stored)
     hidden = HiddenText.of(stored)
-    with place(path, recording, options) as there:
+    with prepare(path, recording, options) as there:
         at, error = run_cells(stored, there, options, None, hidden)
-    return Played.of(stored, at, failure_of(stored, at, error, hidden) if at is not None else None)
+    return PlayResult.of(stored, at, failure_of(stored, at, error, hidden) if at is not None else None)
 
 
 def destination_of(path: Path, options: ReplayOptions) -> Path:
@@ -256,18 +258,18 @@ class Request:
     folder: str
 
 
-def row_of(notebook: str, options: ReplayOptions, on_progress: OnProgress | None = None) -> Row:
+def notebook_result(notebook: str, options: ReplayOptions, on_progress: OnProgress | None = None) -> NotebookResult:
     """Whatever is wrong with the notebook is in the row, without secrets."""
     path, secrets = Path(notebook), known_secrets()
     try:
-        return Row.of(notebook, replay_notebook(path, options, on_progress, secrets))
+        return NotebookResult.of(notebook, replay_notebook(path, options, on_progress, secrets))
     except ReplayError as error:
-        return Row.failed(notebook, secrets(str(error).removeprefix(f"{path.name}: ")))
+        return NotebookResult.failed(notebook, secrets(str(error).removeprefix(f"{path.name}: ")))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return Row.failed(notebook, f"{where}{error.strerror or error}")
+        return NotebookResult.failed(notebook, f"{where}{error.strerror or error}")
     except Exception as error:  # noqa: BLE001  (one notebook is never the end of the others)
-        return Row.failed(notebook, one_line(secrets(f"{type(error).__name__}: {error}"), 300))
+        return NotebookResult.failed(notebook, one_line(secrets(f"{type(error).__name__}: {error}"), 300))
 
 
 def replay_request() -> None:
@@ -276,7 +278,7 @@ def replay_request() -> None:
         request = from_json(Request, sys.stdin.buffer.read())
         os.chdir(request.folder)
         threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
-        stdout.write(as_json(row_of(request.notebook, request.options)))
+        stdout.write(as_json(notebook_result(request.notebook, request.options)))
 
 
 def _end_with(parent: int) -> None:
@@ -296,7 +298,7 @@ def play_confined(path: Path, memory: int, hidden: HiddenText) -> None:
             if progress.output is None:
                 _print_line(stdout, cell=progress.cell)
 
-        there = Place(path.parent, dict(os.environ))
+        there = RunEnvironment(path.parent, dict(os.environ))
         at, error = run_cells(nb, there, ReplayOptions(), tell, hidden)
         if at is None:
             _print_line(stdout, ended=True)

@@ -11,34 +11,48 @@ from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.render import Output, render_record
-from kin_nb.replay.binding_cells import BOUND, HEAD, IGNORED, RAISES, drop_bound_cells, put_bound_cells
-from kin_nb.replay.cell_keys import asked_key, named_session
-from kin_nb.replay.format.jupytext import keep_out_of_text
+from kin_nb.replay.binding_cells import (
+    BINDING_HEADER,
+    BINDING_TAG,
+    IGNORE_OUTPUT_TAG,
+    RAISES_TAG,
+    add_binding_cells,
+    remove_binding_cells,
+)
+from kin_nb.replay.cell_keys import prompt_key, session_name
+from kin_nb.replay.format.jupytext import exclude_from_text
 from kin_nb.replay.format.notebook_codec import write_recording
 from kin_nb.replay.format.notebook_reader import as_node, import_nbformat
-from kin_nb.replay.format.output_records import KEPT, KEY
-from kin_nb.replay.format.storage import KEY as SIDECAR
-from kin_nb.replay.format.storage import is_embedding
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
+from kin_nb.replay.format.storage import SIDECAR_KEY as SIDECAR
+from kin_nb.replay.format.storage import is_recording_cell
 from kin_nb.replay.playback.player import playback_notice
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.prompt_cells import HeldRecords, code_cell, complete_ids, hold_records, is_head, put_head
+from kin_nb.replay.saving.prompt_cells import (
+    PlacedRecords,
+    assign_records,
+    code_cell,
+    ensure_ids,
+    is_bootstrap,
+    put_bootstrap_cell,
+)
 
-WIDGETS = "widgets"
+WIDGETS_KEY = "widgets"
 """In the notebook's metadata."""
 _STATE = "application/vnd.jupyter.widget-state+json"
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _REFERENCE = "IPY_MODEL_"
 """What a widget's id begins with in the state of another."""
-REFERENCE = re.compile(rf"{_REFERENCE}[0-9a-f-]{{8,36}}")
+WIDGET_REFERENCE = re.compile(rf"{_REFERENCE}[0-9a-f-]{{8,36}}")
 
 
-def keep_shown_widgets(nb: Any) -> None:
+def prune_widget_state(nb: Any) -> None:
     """Leave in `nb` the widgets that an output shows, with those that refer to them and that they refer to.
 
     State that is not as ipywidgets or Colab write it stays.
     """
-    held = nb["metadata"].get(WIDGETS)
+    held = nb["metadata"].get(WIDGETS_KEY)
     models = _models(held)
     if models is None:
         return
@@ -55,7 +69,7 @@ def keep_shown_widgets(nb: Any) -> None:
     for name in models.keys() - reached:
         del models[name]
     if not models:
-        del nb["metadata"][WIDGETS]
+        del nb["metadata"][WIDGETS_KEY]
 
 
 def _models(held: Any) -> dict[str, Any] | None:
@@ -80,14 +94,14 @@ def _referred(value: Any) -> Iterator[str]:
             yield from _referred(item)
 
 
-FAILED = "kin-failed"
+FAILED_TAG = "kin-failed"
 """The tag of an ordinary cell that saving tagged `raises-exception`: it goes with that tag once the cell does not fail."""
 _GROUP = "Exception Group Traceback (most recent call last):"
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*(?:\n\s*)?")
 
 
 @dataclass(frozen=True)
-class Cell:
+class ExecutedCell:
     """A code cell that was run, for a notebook whose file is not known. Of its outputs only whether it `failed` is known."""
 
     source: str
@@ -99,7 +113,7 @@ def session_notebook(
     recording: Recording,
     *,
     source_nb: Any = None,
-    cells: Sequence[Cell] | None = None,
+    cells: Sequence[ExecutedCell] | None = None,
     options: SaveOptions | None = None,
 ) -> Any:
     """The session as a notebook (NotebookNode, nbformat 4.5) that plays `recording`.
@@ -113,30 +127,30 @@ def session_notebook(
     nb["cells"] = [
         cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
     ]
-    drop_bound_cells(nb)
-    complete_ids(nb)
-    held = hold_records(nb, recording, rename=source_nb is None)
+    remove_binding_cells(nb)
+    ensure_ids(nb)
+    held = assign_records(nb, recording, rename=source_nb is None)
     _drop_carried(nb)
     _tag_failed(nb)
-    put_bound_cells(nb, held.by_index(nb), recording.meta.workspace.path)
-    head = put_head(nb, held.recording, portable=options.portable)
-    complete_ids(nb)
+    add_binding_cells(nb, held.by_index(nb), recording.meta.workspace.path)
+    head = put_bootstrap_cell(nb, held.recording, portable=options.portable)
+    ensure_ids(nb)
     write_recording(nb, held.by_index(nb), held.recording)
     _put_outputs(nb, held, head)
-    keep_shown_widgets(nb)
+    prune_widget_state(nb)
     if options.sidecar:
         nb["metadata"]["kin"][SIDECAR] = ""  # named when it is written
-    keep_out_of_text(nb)
+    exclude_from_text(nb)
     nb["nbformat"], nb["nbformat_minor"] = 4, max(5, nb["nbformat_minor"])
     return nb
 
 
-def is_made_anew(cell: Any) -> bool:
+def is_generated(cell: Any) -> bool:
     """Whether another cell, or none, will stand in its place: it loads, names or holds the recording, or saves."""
     if cell["cell_type"] != "code":
         return False
-    ours = is_head(cell["source"]) or _SAVE.fullmatch(cell["source"]) is not None
-    return ours or is_embedding(cell)
+    ours = is_bootstrap(cell["source"]) or _SAVE.fullmatch(cell["source"]) is not None
+    return ours or is_recording_cell(cell)
 
 
 def empty_notebook() -> Any:
@@ -147,15 +161,15 @@ def empty_notebook() -> Any:
     return new_notebook(metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
 
 
-def _from_cells(cells: Sequence[Cell]) -> Any:
+def _from_cells(cells: Sequence[ExecutedCell]) -> Any:
     nb = empty_notebook()
     for n, cell in enumerate(cells, 1):
         made = code_cell(cell.source, cell.id or f"cell-{n}")
         made["execution_count"] = n
-        if asked_key(nb, made) is None:
+        if prompt_key(nb, made) is None:
             # what it showed is not known
-            made["metadata"]["tags"] = [BOUND] if cell.source.startswith(HEAD) else [IGNORED]
-            made["metadata"]["tags"] += [FAILED, RAISES] if cell.failed else []
+            made["metadata"]["tags"] = [BINDING_TAG] if cell.source.startswith(BINDING_HEADER) else [IGNORE_OUTPUT_TAG]
+            made["metadata"]["tags"] += [FAILED_TAG, RAISES_TAG] if cell.failed else []
         nb["cells"].append(made)
     return nb
 
@@ -166,24 +180,24 @@ def _drop_carried(nb: Any) -> None:
         if "outputs" in cell:
             cell["outputs"] = [each for each in cell["outputs"] if not _keeps_copy(each.get("metadata", {}))]
         for output in cell.get("outputs", []):
-            for key in (KEPT, KEY):
+            for key in (BACKUP_KEY, RECORD_KEY):
                 output.get("metadata", {}).pop(key, None)
 
 
 def _keeps_copy(metadata: Any) -> bool:
     kin = metadata.get("kin")
-    return KEPT in metadata and isinstance(kin, dict) and kin.get("kind") == "notice"
+    return BACKUP_KEY in metadata and isinstance(kin, dict) and kin.get("kind") == "notice"
 
 
 def _tag_failed(nb: Any) -> None:
     """Let each runner go past an ordinary cell that ended in an error; without outputs it stays as it was tagged."""
     for cell in nb["cells"]:
         tags = cell["metadata"].get("tags", [])
-        if cell["cell_type"] != "code" or not cell["outputs"] or not isinstance(tags, list) or is_made_anew(cell):
+        if cell["cell_type"] != "code" or not cell["outputs"] or not isinstance(tags, list) or is_generated(cell):
             continue
-        new = [tag for tag in tags if tag not in (FAILED, RAISES)] if FAILED in tags else tags
-        if ends_in_error(cell) and asked_key(nb, cell) is None and RAISES not in new:
-            new = [*new, FAILED, RAISES]
+        new = [tag for tag in tags if tag not in (FAILED_TAG, RAISES_TAG)] if FAILED_TAG in tags else tags
+        if ends_in_error(cell) and prompt_key(nb, cell) is None and RAISES_TAG not in new:
+            new = [*new, FAILED_TAG, RAISES_TAG]
         if new != tags:
             cell["metadata"]["tags"] = new
 
@@ -200,7 +214,7 @@ def ends_in_error(cell: Any) -> bool:
     return any(output["output_type"] == "error" for output in outputs) or is_group or last.startswith("UsageError: ")
 
 
-def _put_outputs(nb: Any, held: HeldRecords, head: Any) -> None:
+def _put_outputs(nb: Any, held: PlacedRecords, head: Any) -> None:
     """Exactly what running the cells in order shows in playback, since nbval compares that; counts from 1."""
     count = 0
     for cell in nb["cells"]:
@@ -210,7 +224,7 @@ def _put_outputs(nb: Any, held: HeldRecords, head: Any) -> None:
         if cell is head:
             cell["outputs"] = [_display_data(playback_notice(held.recording))]
         elif shown:
-            session = named_session(cell) or ""
+            session = session_name(cell) or ""
             cell["outputs"] = [_display_data(output) for record in shown for output in render_record(record, session)]
         elif cell["execution_count"] is None and not cell["outputs"]:
             continue

@@ -12,7 +12,7 @@ from typing import NoReturn
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.storage import sidecar_name
 
-LARGE = 8 * 1024 * 1024
+LARGE_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ def save_options(found: argparse.Namespace) -> SaveOptions:
     )
 
 
-def about_files(path: Path, options: SaveOptions) -> str:
+def describe_files(path: Path, options: SaveOptions) -> str:
     """What to say of a notebook that was written with a sidecar, or is large; "" of any other."""
     if options.sidecar:
         return f"Its long texts are in {sidecar_name(path)}, which belongs beside it: copy and commit both."
     size = path.stat().st_size
-    if size <= LARGE or options.portable:
+    if size <= LARGE_BYTES or options.portable:
         return ""
     return f"It has {size / 1024 / 1024:.1f} MB. With --sidecar, long results go into a file beside it."
 

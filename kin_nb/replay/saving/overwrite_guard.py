@@ -12,19 +12,24 @@ from typing import Any
 
 from kin_nb.core.redaction import REDACTED
 from kin_nb.render import one_line
-from kin_nb.replay.cell_keys import speaking_key
+from kin_nb.replay.cell_keys import conversation_key
 from kin_nb.replay.errors import LaterFormatError, RecordingError, UnreadableNotebookError
-from kin_nb.replay.format.notebook_codec import raw_records, session_of
-from kin_nb.replay.format.notebook_reader import later_format, load_notebook, merge_conflict, short
-from kin_nb.replay.format.output_records import carried_in, kept_in
-from kin_nb.replay.format.record_codec import TYPES, RecordReader, record_json
-from kin_nb.replay.format.redacted_text import as_saved, holds_marks
-from kin_nb.replay.format.storage import named_sidecar, texts_in
+from kin_nb.replay.format.notebook_codec import claimed_identity, raw_records
+from kin_nb.replay.format.notebook_reader import (
+    describe_merge_conflict,
+    describe_other_format,
+    load_notebook,
+    shortened,
+)
+from kin_nb.replay.format.output_records import backed_up_records, raw_output_records
+from kin_nb.replay.format.record_codec import TYPES, RecordReader, encode_record
+from kin_nb.replay.format.redacted_text import has_redaction_marks, matches_redacted
+from kin_nb.replay.format.storage import claimed_sidecar, stored_texts
 from kin_nb.replay.recording import FORMAT, Recording, SessionMeta
-from kin_nb.replay.saving.user_cells import check_own_cells_stay
+from kin_nb.replay.saving.user_cells import check_user_cells_kept
 
 
-def check_nothing_is_lost(nb: Any, path: Path, *, itself: bool) -> Any:
+def check_overwrite(nb: Any, path: Path, *, itself: bool) -> Any:
     """The notebook that `nb` may replace, None for an empty file. Raises RecordingError when it may not.
 
     `itself`: `nb` was made from what stands there.
@@ -47,30 +52,30 @@ def check_nothing_is_lost(nb: Any, path: Path, *, itself: bool) -> Any:
         raise RecordingError(
             f"{path.name} would lose what a later version wrote: {error} Nothing was written."
         ) from None
-    session = session_of(there)[0]
-    missing = lost(there, nb)
+    session = claimed_identity(there)[0]
+    missing = missing_records(there, nb)
     if missing:
         join = (
             "kin-nb merge joins two runs of one session"
-            if session == session_of(nb)[0]
+            if session == claimed_identity(nb)[0]
             else "kin-nb diff compares both"
         )
         raise RecordingError(
             f"{path.name} holds {missing} of session {session[:8]}, which this one has not: nothing was written. "
             f"Choose another name; {join}."
         )
-    check_stays_reduced(there, nb, path.name)
-    check_own_cells_stay(there, nb, path.name, itself=itself)
+    check_redaction_kept(there, nb, path.name)
+    check_user_cells_kept(there, nb, path.name, itself=itself)
     return there
 
 
-def lost(there: Any, nb: Any) -> str:
+def missing_records(there: Any, nb: Any) -> str:
     """The records that `there` holds, in cells or their outputs, and `nb` has not: `turns 2, 3, undo`; "" for none.
 
     A damaged record is known by its id: it may be replaced by a whole one. A turn is lost too where `nb` has fewer of its
     steps. Raises RecordingError where a merge left a conflict.
     """
-    conflict = merge_conflict(there)
+    conflict = describe_merge_conflict(there)
     if conflict:
         raise RecordingError(f"What it holds may be lost: nothing was written. {conflict}")
     now = {_id_of(raw): raw for _, raw in _all_records(nb)}
@@ -97,12 +102,12 @@ def _check_no_later_version_wrote(there: Any) -> None:
     kin = there["metadata"]["kin"]
     fields = kin if isinstance(kin, dict) else {}
     if isinstance(fields.get("format"), int | float) and fields["format"] != FORMAT:
-        raise LaterFormatError(later_format(fields["format"], fields.get("kin_nb")))
-    meta = SessionMeta(session="none", kin_nb=short(fields.get("kin_nb", ""))[:64])
+        raise LaterFormatError(describe_other_format(fields["format"], fields.get("kin_nb")))
+    meta = SessionMeta(session="none", kin_nb=shortened(fields.get("kin_nb", ""))[:64])
     for index, raw in raw_records(there):
-        texts = {**texts_in(kin), **texts_in(there["cells"][index]["metadata"]["kin"])}
+        texts = {**stored_texts(kin), **stored_texts(there["cells"][index]["metadata"]["kin"])}
         try:
-            RecordReader(meta, texts, named_sidecar(there)).read(index + 1, raw)
+            RecordReader(meta, texts, claimed_sidecar(there)).read(index + 1, raw)
         except LaterFormatError:
             raise
         except RecordingError:
@@ -114,8 +119,8 @@ def _all_records(nb: Any) -> Iterator[tuple[int, Any]]:
     yield from raw_records(nb)
     indexes = {cell.get("id"): index for index, cell in enumerate(nb["cells"])}
     for index, cell in enumerate(nb["cells"]):
-        yield from ((index, carried.get("record")) for carried in carried_in(cell))
-    for each in kept_in(nb):
+        yield from ((index, carried.get("record")) for carried in raw_output_records(cell))
+    for each in backed_up_records(nb):
         if each["cell"] in indexes:
             yield indexes[each["cell"]], each["carried"].get("record")
 
@@ -141,7 +146,7 @@ _Texts = Mapping[str, Any]
 """Long texts by their hash."""
 
 
-def check_stays_reduced(there: Any, nb: Any, name: str) -> None:
+def check_redaction_kept(there: Any, nb: Any, name: str) -> None:
     """Raises RecordingError when a record in `there`, the file `name`, has a mark where `nb` has the text, or a hash for a result.
 
     A record is known by its id, a damaged one too. Text in which more has been taken out is accepted.
@@ -150,7 +155,7 @@ def check_stays_reduced(there: Any, nb: Any, name: str) -> None:
     _refuse(_reductions(there, now), name)
 
 
-def check_addition(there: Any, log: Recording, name: str, *, redacts: bool) -> None:
+def check_added_records(there: Any, log: Recording, name: str, *, redacts: bool) -> None:
     """Raises RecordingError when `log`, of which a record would come into `there`, the file `name`, is less reduced than that.
 
     The new record may hold what was taken out of the others. `log`: as it would be written. `redacts`: whether patterns are
@@ -159,7 +164,7 @@ def check_addition(there: Any, log: Recording, name: str, *, redacts: bool) -> N
     whole: dict[str, tuple[dict[str, Any], _Texts]] = {}
     for record in log.records:
         blobs: dict[str, Any] = {}
-        whole[record.id] = (record_json(record, blobs), blobs)
+        whole[record.id] = (encode_record(record, blobs), blobs)
     found = _reductions(there, whole)
     if not redacts and not found and not any(REDACTED in json.dumps(each) for each in whole.values()):
         cleaned = [number for number, cell in enumerate(there["cells"], 1) if _is_cleaned(there, cell)]
@@ -190,15 +195,15 @@ def _reductions(there: Any, now: Mapping[str, tuple[dict[str, Any], _Texts]]) ->
 
 def _is_cleaned(nb: Any, cell: Any) -> bool:
     """Whether a save took something out of a cell that speaks to the agent, as far as its text and outputs tell."""
-    return speaking_key(nb, cell) is not None and REDACTED in json.dumps([cell["source"], cell.get("outputs")])
+    return conversation_key(nb, cell) is not None and REDACTED in json.dumps([cell["source"], cell.get("outputs")])
 
 
 def _records(nb: Any) -> Iterator[tuple[int, dict[str, Any], _Texts]]:
     """(index of the cell, record, the texts that it may name), unchecked, of each with an id."""
-    common = texts_in(nb["metadata"].get("kin"))
+    common = stored_texts(nb["metadata"].get("kin"))
     for index, raw in raw_records(nb):
         if isinstance(raw, dict) and isinstance(raw.get("id"), str):
-            yield index, raw, {**common, **texts_in(nb["cells"][index]["metadata"]["kin"])}
+            yield index, raw, {**common, **stored_texts(nb["cells"][index]["metadata"]["kin"])}
 
 
 def _put_back(was: Any, texts: _Texts, now: Any, new_texts: _Texts) -> Iterator[str]:
@@ -206,7 +211,7 @@ def _put_back(was: Any, texts: _Texts, now: Any, new_texts: _Texts) -> Iterator[
     before, after = _text(was, texts), _text(now, new_texts)
     if before is not None:
         # what goes further than before is a mark for text that has a mark in it
-        if after is not None and holds_marks(before) and not as_saved(after, before):
+        if after is not None and has_redaction_marks(before) and not matches_redacted(after, before):
             yield _TEXT
     elif isinstance(was, dict) and isinstance(now, dict):
         if was.get(_WITHHELD) and now.get("output") and not now.get(_WITHHELD):

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.render import one_line
-from kin_nb.replay.binding_cells import RAISES
-from kin_nb.replay.cell_keys import is_kin_kernel, speaking_key
-from kin_nb.replay.saving.build import is_made_anew
+from kin_nb.replay.binding_cells import RAISES_TAG
+from kin_nb.replay.cell_keys import conversation_key, is_kin_kernel
+from kin_nb.replay.saving.build import is_generated
 
 _MOST = 5
 """Cells that are named."""
@@ -58,7 +58,7 @@ _TRANSPARENT = frozenset({"time", "timeit", "prun"})
 
 
 @dataclass
-class _SoFar:
+class _State:
     """`names`: those that cells above define; None once that cannot be told. `written`: files that they write."""
 
     names: set[str] | None = field(default_factory=set)
@@ -85,17 +85,17 @@ class Preflight:
         return [*found[:_MOST], *more, *self.notes]
 
 
-def about_run(nb: Any, folder: Path) -> Preflight:
+def check_cells(nb: Any, folder: Path) -> Preflight:
     """The ordinary cells of `nb`, to be run in `folder`, that a replay would stop at, as far as reading tells.
 
     Cells that are tagged as what may fail are named too: their error is no surprise. Nothing is run. Linear.
     """
-    found, so_far, never, failing, interrupted, here = [], _SoFar(), [], [], [], {}
+    found, so_far, never, failing, interrupted, here = [], _State(), [], [], [], {}
     for number, cell in enumerate(nb["cells"], 1):
         if cell["cell_type"] != "code" or not cell["source"].strip() or _is_ours(nb, cell):
             continue
         tags = cell["metadata"].get("tags")
-        may_fail = isinstance(tags, list) and RAISES in tags
+        may_fail = isinstance(tags, list) and RAISES_TAG in tags
         if _was_interrupted(cell):
             interrupted.append(number)
             may_fail = False
@@ -115,7 +115,7 @@ def about_run(nb: Any, folder: Path) -> Preflight:
 
 def _notes(failing: list[int], interrupted: list[int], never: list[int], here: dict[int, str]) -> Iterator[str]:
     if failing:
-        yield f"{_cells(failing)} ended in an error and may fail again: tagged {RAISES}, so a replay runs on."
+        yield f"{_cells(failing)} ended in an error and may fail again: tagged {RAISES_TAG}, so a replay runs on."
     for number in interrupted[:_MOST]:
         yield f"Cell {number} was interrupted: a replay runs it to its end."
     if never:
@@ -142,7 +142,7 @@ def _was_interrupted(cell: Any) -> bool:
 
 
 def _is_ours(nb: Any, cell: Any) -> bool:
-    return speaking_key(nb, cell) is not None or is_made_anew(cell)
+    return conversation_key(nb, cell) is not None or is_generated(cell)
 
 
 def _cells(numbers: list[int]) -> str:
@@ -179,8 +179,8 @@ def _makes_files(source: str) -> bool:
     return re.search(r"(?m)^\s*(?:!|%%(?:bash|sh|script|writefile)\b|%cd\b)|=\s*!", source) is not None
 
 
-def _problems(code: str | None, folder: Path, so_far: _SoFar) -> Iterator[str]:
-    """What stops one cell, in words; `so_far` is kept up to date."""
+def _problems(code: str | None, folder: Path, so_far: _State) -> Iterator[str]:
+    """What stops one cell, in words; `run_state` is kept up to date."""
     tree = None
     if code is not None:
         try:
@@ -206,7 +206,7 @@ def _problems(code: str | None, folder: Path, so_far: _SoFar) -> Iterator[str]:
         yield from found
 
 
-def _missing_names(statement: ast.stmt, so_far: _SoFar) -> Iterator[str]:
+def _missing_names(statement: ast.stmt, so_far: _State) -> Iterator[str]:
     """Names that are looked up when the statement runs, and that nothing before it binds, each once."""
     if so_far.names is None:
         return
@@ -219,7 +219,7 @@ def _missing_names(statement: ast.stmt, so_far: _SoFar) -> Iterator[str]:
     so_far.names = None if scope.opaque else so_far.names | scope.binds | set(unknown)
 
 
-def _missing_modules(statement: ast.stmt, folder: Path, so_far: _SoFar) -> Iterator[str]:
+def _missing_modules(statement: ast.stmt, folder: Path, so_far: _State) -> Iterator[str]:
     """Top-level names that this interpreter finds no module for, nor is one in the notebook's folder."""
     if so_far.moved or so_far.finds_more or not isinstance(statement, ast.Import | ast.ImportFrom):
         return
@@ -238,7 +238,7 @@ def _is_module(name: str, folder: Path) -> bool:
         return True
 
 
-def _questions(statement: ast.stmt, so_far: _SoFar) -> Iterator[str]:
+def _questions(statement: ast.stmt, so_far: _State) -> Iterator[str]:
     """Questions to a person that it puts when it runs; those in functions are put later, if at all."""
     for call in _calls(statement) if not _is_guarded(statement) else ():
         name = _called(call)
@@ -322,7 +322,7 @@ class _Scope(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def _missing_files(statement: ast.stmt, folder: Path, so_far: _SoFar) -> Iterator[str]:
+def _missing_files(statement: ast.stmt, folder: Path, so_far: _State) -> Iterator[str]:
     """Files that a call in the statement reads by a path in its text, and that are not there."""
     guarded = _is_guarded(statement)
     so_far.own |= {node.name for node in ast.walk(statement) if isinstance(node, _Defined)}

@@ -18,13 +18,13 @@ from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.records import Record, RecordedCall, SessionRecord, TurnRecord, UndoRecord, canonical_json, sha256
 from kin_nb.core.redaction import REDACTED, SECRET, Redactor, is_prose, redact_json, texts_in_json
-from kin_nb.replay.binding_cells import IGNORED
-from kin_nb.replay.cell_keys import asked_key, following_key, moving_command, named_session, speaking_key
-from kin_nb.replay.format.output_records import KEPT, carried_in, kept_in
-from kin_nb.replay.format.output_records import KEY as CARRIED
-from kin_nb.replay.format.redacted_text import COLOUR, TAKEN_OUT, holds_marks
-from kin_nb.replay.recording import Recording, SessionMeta, label
-from kin_nb.replay.saving.build import REFERENCE, WIDGETS, is_made_anew
+from kin_nb.replay.binding_cells import IGNORE_OUTPUT_TAG
+from kin_nb.replay.cell_keys import conversation_command, conversation_key, flow_key, prompt_key, session_name
+from kin_nb.replay.format.output_records import BACKUP_KEY, backed_up_records, raw_output_records
+from kin_nb.replay.format.output_records import RECORD_KEY as CARRIED
+from kin_nb.replay.format.redacted_text import COLOR, REDACTED_TAG, has_redaction_marks
+from kin_nb.replay.recording import Recording, SessionMeta, record_label
+from kin_nb.replay.saving.build import WIDGET_REFERENCE, WIDGETS_KEY, is_generated
 from kin_nb.replay.saving.markup import clean_markup
 
 _MOST_LINES = 12
@@ -94,7 +94,7 @@ def known_secrets() -> Callable[[str], str]:
     return Redactor(values, root, home=root).text
 
 
-class Cleaner:
+class NotebookRedactor:
     """`text` takes out secrets and what `patterns` match; `report` says what went, and from where.
 
     `secrets`: what takes secrets out of a text (core.safety.secrets), none by default: records have none already.
@@ -109,7 +109,7 @@ class Cleaner:
 
     def text(self, text: str, where: str) -> str:
         """Also what colours stand within: a text from which that goes loses its colours."""
-        bare = COLOUR.sub("", text) if "\x1b" in text else text
+        bare = COLOR.sub("", text) if "\x1b" in text else text
         if bare != text and (clean := self._cleaned(bare, where)) != bare:
             return clean
         return self._cleaned(text, where)
@@ -162,11 +162,11 @@ class Cleaner:
             }
         if isinstance(value, list):
             return [self.widgets(item, where) for item in value]
-        return value if isinstance(value, str) and REFERENCE.fullmatch(value) else self._everything(value, where)
+        return value if isinstance(value, str) and WIDGET_REFERENCE.fullmatch(value) else self._everything(value, where)
 
-    def leave(self, value: Any, where: str) -> None:
+    def report_only(self, value: Any, where: str) -> None:
         """Report what should go, and stays: `value` is other programs', and not ours to change."""
-        looking = Cleaner(self._patterns, self._secrets)
+        looking = NotebookRedactor(self._patterns, self._secrets)
         looking._everything(value, where)
         self._left += looking._lines()
 
@@ -183,7 +183,7 @@ class Cleaner:
         if _ENCODED.match(kind):
             return item
         if isinstance(item, str) and kind.startswith(_MARKUP):  # first as it reads: to the letter a part may be there
-            look = Cleaner(self._patterns, self._secrets).plain
+            look = NotebookRedactor(self._patterns, self._secrets).plain
             item = clean_markup(item, lambda text: self.text(text, where), look=look)
         return self._everything(item, where)
 
@@ -257,13 +257,13 @@ def _changed_code(cells: Sequence[int]) -> str:
     return f"That changed code, which may fail now: cell {named}. Run the notebook once before you share it."
 
 
-def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording:
+def clean_notebook(nb: Any, recording: Recording, cleaner: NotebookRedactor) -> Recording:
     """Take out of `nb`, in place, and out of the recording, which is returned. Turns keep to the cells that asked them."""
     keys: dict[str, str] = {}
     for number, cell in enumerate(nb["cells"], 1):
-        before = asked_key(nb, cell)
-        ordinary = speaking_key(nb, cell) is None
-        if not is_made_anew(cell) and (clean := _clean_source(cleaner, nb, cell, f"cell {number}")) != cell["source"]:
+        before = prompt_key(nb, cell)
+        ordinary = conversation_key(nb, cell) is None
+        if not is_generated(cell) and (clean := _clean_source(cleaner, nb, cell, f"cell {number}")) != cell["source"]:
             cell["source"] = clean
             cleaner.code += [number] if cell["cell_type"] == "code" and ordinary else []
         if cell["cell_type"] == "code":
@@ -273,27 +273,30 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         if isinstance(cell.get("attachments"), dict):
             cell["attachments"] = cleaner.attachments(cell["attachments"], f"cell {number}, attachments")
         theirs = {key: item for key, item in cell.get("metadata", {}).items() if key != "kin"}
-        cleaner.leave(theirs, f"cell {number}, metadata")
-        after = asked_key(nb, cell)
+        cleaner.report_only(theirs, f"cell {number}, metadata")
+        after = prompt_key(nb, cell)
         if before and after and before != after:
             keys |= _renamed(before, after, recording)
-    if WIDGETS in nb["metadata"]:
-        nb["metadata"][WIDGETS] = cleaner.widgets(nb["metadata"][WIDGETS], WIDGETS)
-    theirs = {key: item for key, item in nb["metadata"].items() if key not in ("kin", WIDGETS)}
-    cleaner.leave(theirs, "notebook metadata")
+    if WIDGETS_KEY in nb["metadata"]:
+        nb["metadata"][WIDGETS_KEY] = cleaner.widgets(nb["metadata"][WIDGETS_KEY], WIDGETS_KEY)
+    theirs = {key: item for key, item in nb["metadata"].items() if key not in ("kin", WIDGETS_KEY)}
+    cleaner.report_only(theirs, "notebook metadata")
     return replace(
         recording,
         records=tuple(_clean_record(cleaner, record, keys) for record in recording.records),
-        others=tuple(
-            canonical_json(cleaner.value(json.loads(text), "a later version's record")) for text in recording.others
+        unknown_records=tuple(
+            canonical_json(cleaner.value(json.loads(text), "a later version's record"))
+            for text in recording.unknown_records
         ),
         meta=_clean_meta(cleaner, recording.meta),
-        listed=None,
-        beside={record: cleaner.text(name, "the name of a session") for record, name in recording.beside.items()},
+        saved_shas=None,
+        session_names={
+            record: cleaner.text(name, "the name of a session") for record, name in recording.session_names.items()
+        },
     )
 
 
-def _clean_meta(cleaner: Cleaner, meta: SessionMeta) -> SessionMeta:
+def _clean_meta(cleaner: NotebookRedactor, meta: SessionMeta) -> SessionMeta:
     """A branch that should go is unknown: no branch is called by a mark."""
     where, branch = "notebook metadata", meta.workspace.branch
     if branch and cleaner.text(branch, f"{where}, branch") != branch:
@@ -301,25 +304,27 @@ def _clean_meta(cleaner: Cleaner, meta: SessionMeta) -> SessionMeta:
     return _clean(cleaner, SessionMeta, meta, where)
 
 
-def _clean_record(cleaner: Cleaner, record: SessionRecord, keys: Mapping[str, str]) -> SessionRecord:
-    clean = _clean(cleaner, type(record), record, label(record))
+def _clean_record(cleaner: NotebookRedactor, record: SessionRecord, keys: Mapping[str, str]) -> SessionRecord:
+    clean = _clean(cleaner, type(record), record, record_label(record))
     return clean.model_copy(update={"key": keys[clean.key]}) if clean.key in keys else clean
 
 
-def _clean_output(cleaner: Cleaner, output: dict[str, Any], where: str) -> dict[str, Any]:
+def _clean_output(cleaner: NotebookRedactor, output: dict[str, Any], where: str) -> dict[str, Any]:
     """What it carries is in the recording: of that the ids are left, which say what its cell holds."""
     metadata = output.get("metadata")
     if not isinstance(metadata, dict):
         return cleaner.output(output, where)
     clean = cleaner.output(
-        {**output, "metadata": {key: item for key, item in metadata.items() if key not in (CARRIED, KEPT)}}, where
+        {**output, "metadata": {key: item for key, item in metadata.items() if key not in (CARRIED, BACKUP_KEY)}}, where
     )
     cell = {"outputs": [output]}
-    for carried in carried_in(cell):
+    for carried in raw_output_records(cell):
         clean["metadata"][CARRIED] = _id_alone(carried)
-    kept = [{"cell": each["cell"], "carried": _id_alone(each["carried"])} for each in kept_in({"cells": [cell]})]
+    kept = [
+        {"cell": each["cell"], "carried": _id_alone(each["carried"])} for each in backed_up_records({"cells": [cell]})
+    ]
     if kept:
-        clean["metadata"][KEPT] = kept
+        clean["metadata"][BACKUP_KEY] = kept
     return clean
 
 
@@ -328,7 +333,7 @@ def _id_alone(carried: dict[str, Any]) -> dict[str, Any]:
     return {"record": {"id": record.get("id")}} if isinstance(record, dict) else {}
 
 
-def clean_outputs(nb: Any, cleaner: Cleaner) -> None:
+def clean_outputs(nb: Any, cleaner: NotebookRedactor) -> None:
     """Clean what the cells of `nb` show, in place, as a save does."""
     from nbformat import from_dict  # noqa: PLC0415  (first use)
 
@@ -360,10 +365,10 @@ def _tag_redacted(cell: Any, *, ordinary: bool) -> None:
     tags = cell.get("metadata", {}).get("tags", [])
     if not cell.get("outputs") or not isinstance(tags, list):
         return
-    if TAKEN_OUT in tags:
-        tags = [tag for tag in tags if tag not in (TAKEN_OUT, IGNORED)]
-    if ordinary and IGNORED not in tags and holds_marks(json.dumps(cell["outputs"])):
-        tags = [*tags, TAKEN_OUT, IGNORED]
+    if REDACTED_TAG in tags:
+        tags = [tag for tag in tags if tag not in (REDACTED_TAG, IGNORE_OUTPUT_TAG)]
+    if ordinary and IGNORE_OUTPUT_TAG not in tags and has_redaction_marks(json.dumps(cell["outputs"])):
+        tags = [*tags, REDACTED_TAG, IGNORE_OUTPUT_TAG]
     if tags != cell["metadata"].get("tags", []):
         cell["metadata"]["tags"] = tags
 
@@ -372,17 +377,17 @@ def _renamed(before: str, after: str, recording: Recording) -> dict[str, str]:
     """New keys for those of the turns of a cell that had `before`."""
     keys, number = {before: after}, 1
     known = {turn.key for turn in recording.turns}
-    while (key := following_key(before, number)) in known:
-        keys[key] = following_key(after, number)
+    while (key := flow_key(before, number)) in known:
+        keys[key] = flow_key(after, number)
         number += 1
     return keys
 
 
-def _clean_source(cleaner: Cleaner, nb: Any, cell: Any, where: str) -> str:
+def _clean_source(cleaner: NotebookRedactor, nb: Any, cell: Any, where: str) -> str:
     """A prompt keeps what makes it one: `%%kin`, and the names of its options. Of a command that is kept only a name is cleaned."""
     source: str = cell["source"]
-    if moving_command(nb, cell) is not None:
-        name = named_session(cell)
+    if conversation_command(nb, cell) is not None:
+        name = session_name(cell)
         start = source.index(name, source.index(_SESSION) + len(_SESSION)) if name else 0
         return f"{source[:start]}{cleaner.text(name, where)}{source[start + len(name) :]}" if name else source
     prompt = _PROMPT.fullmatch(source) if cell["cell_type"] == "code" else None
@@ -396,7 +401,7 @@ def _clean_source(cleaner: Cleaner, nb: Any, cell: Any, where: str) -> str:
 
 def without_results(recording: Recording) -> Recording:
     """Hashes in place of what tool calls gave: their outputs, their pictures, and the contents of files."""
-    return replace(recording, records=tuple(map(_without_results, recording.records)), listed=None)
+    return replace(recording, records=tuple(map(_without_results, recording.records)), saved_shas=None)
 
 
 def _without_results(record: SessionRecord) -> SessionRecord:
@@ -423,13 +428,13 @@ def _without_patches(files: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(file.model_copy(update={"patch": None}) for file in files)
 
 
-def _clean(cleaner: Cleaner, model: type[R], record: R, where: str) -> R:
+def _clean(cleaner: NotebookRedactor, model: type[R], record: R, where: str) -> R:
     before = json.loads(canonical_json(record.model_dump(exclude_defaults=True)))
     after = _by_step(cleaner, before, where) if model is TurnRecord else cleaner.value(before, where)
     return record if after == before else model.model_validate(after)
 
 
-def _by_step(cleaner: Cleaner, turn: dict[str, Any], where: str) -> dict[str, Any]:
+def _by_step(cleaner: NotebookRedactor, turn: dict[str, Any], where: str) -> dict[str, Any]:
     rest = cleaner.value({key: item for key, item in turn.items() if key != "steps"}, where)
     steps = [cleaner.value(step, f"{where}, step {n}") for n, step in enumerate(turn.get("steps", []), 1)]
     return {**rest, "steps": steps} if steps else rest

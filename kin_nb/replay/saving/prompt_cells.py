@@ -15,24 +15,24 @@ from typing import Any
 
 from kin_nb.core.commands import escaped
 from kin_nb.core.records import SessionRecord, TurnRecord
-from kin_nb.replay.binding_cells import IGNORED
-from kin_nb.replay.book import in_order
+from kin_nb.replay.binding_cells import IGNORE_OUTPUT_TAG
+from kin_nb.replay.book import sort_records
 from kin_nb.replay.cell_keys import (
-    asked_key,
     cell_key,
+    cell_runs,
     command_key,
-    following_key,
+    command_source,
+    conversation_key,
+    flow_key,
     last_run,
-    moving_source,
-    named_session,
-    place_records,
-    runs,
-    speaking_key,
+    map_records_to_cells,
+    prompt_key,
+    session_name,
 )
 from kin_nb.replay.format.notebook_codec import raw_records
-from kin_nb.replay.format.notebook_reader import is_id
-from kin_nb.replay.format.output_records import carried_in, kept_in
-from kin_nb.replay.format.storage import embedding_source, is_embedding
+from kin_nb.replay.format.notebook_reader import is_cell_id
+from kin_nb.replay.format.output_records import backed_up_records, raw_output_records
+from kin_nb.replay.format.storage import is_recording_cell, recording_cell_source
 from kin_nb.replay.recording import Recording
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
@@ -46,7 +46,7 @@ _GREETING = re.compile(
 _BETWEEN = (tokenize.NEWLINE, tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT)
 
 
-def put_head(nb: Any, recording: Recording, *, portable: bool) -> Any:
+def put_bootstrap_cell(nb: Any, recording: Recording, *, portable: bool) -> Any:
     """Make the first code cell load kin_nb and name the recording, in place of the cells, and lines, that did so before.
 
     The cell that shows what is played: this one or, `portable`, the one after it, which will hold the recording.
@@ -55,12 +55,16 @@ def put_head(nb: Any, recording: Recording, *, portable: bool) -> Any:
 
     cells = nb["cells"]
     for cell in cells:
-        if cell["cell_type"] == "code" and asked_key(nb, cell) is None and not is_head(cell["source"]):
+        if cell["cell_type"] == "code" and prompt_key(nb, cell) is None and not is_bootstrap(cell["source"]):
             _take_lines_out(cell)
     first = next((n for n, cell in enumerate(cells) if cell["cell_type"] == "code"), len(cells))
-    heads = [cell for cell in cells if is_embedding(cell) or (cell["cell_type"] == "code" and is_head(cell["source"]))]
-    head = heads[0] if heads and not is_embedding(heads[0]) else new_code_cell("", id="kin-replay")
-    if head["metadata"].get("tags") == [IGNORED]:
+    heads = [
+        cell
+        for cell in cells
+        if is_recording_cell(cell) or (cell["cell_type"] == "code" and is_bootstrap(cell["source"]))
+    ]
+    head = heads[0] if heads and not is_recording_cell(heads[0]) else new_code_cell("", id="kin-replay")
+    if head["metadata"].get("tags") == [IGNORE_OUTPUT_TAG]:
         del head["metadata"]["tags"]  # what it shows is known from here on
     head["source"] = "%load_ext kin_nb" if portable else f"%load_ext kin_nb\n%kin replay {recording.name}"
     if portable:
@@ -69,18 +73,18 @@ def put_head(nb: Any, recording: Recording, *, portable: bool) -> Any:
     nb["cells"].insert(first, head)
     if not portable:
         return head
-    holder = new_code_cell(embedding_source(recording.name), id="kin-recording")
+    holder = new_code_cell(recording_cell_source(recording.name), id="kin-recording")
     holder["metadata"]["jupyter"] = {"source_hidden": True}
     nb["cells"].insert(first + 1, holder)
     return holder
 
 
-def is_head(source: str) -> bool:
+def is_bootstrap(source: str) -> bool:
     lines = [line for line in source.splitlines() if line.strip()]
     return bool(lines) and all(_HEAD.fullmatch(line) for line in lines)
 
 
-def without_head(source: str) -> str:
+def without_bootstrap_lines(source: str) -> str:
     """The lines of a cell that are somebody's own: an older recording is not to be played, nor kin_nb loaded twice."""
     lines = source.split("\n")
     ours = _head_lines(lines)
@@ -88,12 +92,12 @@ def without_head(source: str) -> str:
 
 
 def _take_lines_out(cell: Any) -> None:
-    """Leave of a cell `without_head`, and of its outputs what these lines showed."""
+    """Leave of a cell `without_bootstrap_lines`, and of its outputs what these lines showed."""
     lines = cell["source"].split("\n")
     ours = _head_lines(lines)
     if not ours:
         return
-    cell["source"] = without_head(cell["source"])
+    cell["source"] = without_bootstrap_lines(cell["source"])
     played = sum(_REPLAY.match(lines[n]) is not None for n in ours)
     shown = [output for output in cell["outputs"] if _is_notice(output)][:played]
     rest = [output for output in cell["outputs"] if all(output is not notice for notice in shown)]
@@ -136,7 +140,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class HeldRecords:
+class PlacedRecords:
     """`recording`, and by the id of a cell what that holds of it."""
 
     recording: Recording
@@ -147,14 +151,14 @@ class HeldRecords:
 
     def shown(self, nb: Any, cell: Any) -> tuple[SessionRecord, ...]:
         """What `cell` shows of them."""
-        key = speaking_key(nb, cell)
+        key = conversation_key(nb, cell)
         return last_run(self.of(cell), key) if key is not None else ()
 
     def by_index(self, nb: Any) -> dict[int, tuple[SessionRecord, ...]]:
         return {n: self.of(cell) for n, cell in enumerate(nb["cells"]) if self.of(cell)}
 
 
-def hold_records(nb: Any, recording: Recording, *, rename: bool = False) -> HeldRecords:
+def assign_records(nb: Any, recording: Recording, *, rename: bool = False) -> PlacedRecords:
     """Give each record of `recording` a cell of `nb`, whose cells have ids: the one that holds it, or made it, or a new one.
 
     A cell whose text was changed since it was answered gets back the text that was answered. `rename`: the ids of the cells are
@@ -165,30 +169,30 @@ def hold_records(nb: Any, recording: Recording, *, rename: bool = False) -> Held
         held = _renamed(nb, held)
     changed: dict[str, SessionRecord] = {}
     known = {record.id for records in held.values() for record in records}
-    for run in runs([record for record in recording.records if record.id not in known]):
-        source, asked = _cell_for(nb, run, recording.beside.get(run[0].id, ""))
+    for run in cell_runs([record for record in recording.records if record.id not in known]):
+        source, asked = _cell_for(nb, run, recording.session_names.get(run[0].id, ""))
         changed |= {record.id: record for record in asked}
-        cell = code_cell(source, free_id(nb, run[-1].cell_id or _name_of(run)))
+        cell = code_cell(source, unused_id(nb, run[-1].cell_id or _name_of(run)))
         nb["cells"].append(cell)
         held[cell["id"]] = asked
     for cell in nb["cells"]:
-        records, key = held.get(cell["id"], ()), speaking_key(nb, cell)
+        records, key = held.get(cell["id"], ()), conversation_key(nb, cell)
         if key is not None and records and not last_run(records, key):
-            run = next(reversed(list(runs(records))))
+            run = next(reversed(list(cell_runs(records))))
             cell["source"], asked = _cell_for(nb, run, _session_of(run, cell, recording))
             changed |= {record.id: record for record in asked}
     now = [changed.get(record.id, record) for record in recording.records]
     by_id = {record.id: record for record in now}
     by_cell = {name: tuple(by_id[record.id] for record in records) for name, records in held.items()}
-    return HeldRecords(replace(recording, records=tuple(now), listed=None), by_cell)
+    return PlacedRecords(replace(recording, records=tuple(now), saved_shas=None), by_cell)
 
 
 def _renamed(nb: Any, held: Mapping[str, tuple[SessionRecord, ...]]) -> dict[str, tuple[SessionRecord, ...]]:
     found = {}
     for cell in nb["cells"]:
         records = held.get(cell["id"], ())
-        if records and is_id(records[-1].cell_id):
-            cell["id"] = free_id(nb, str(records[-1].cell_id)) if records[-1].cell_id != cell["id"] else cell["id"]
+        if records and is_cell_id(records[-1].cell_id):
+            cell["id"] = unused_id(nb, str(records[-1].cell_id)) if records[-1].cell_id != cell["id"] else cell["id"]
         if records:
             found[cell["id"]] = records
     return found
@@ -208,14 +212,14 @@ def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]
     for index, raw in raw_records(nb):
         hold(nb["cells"][index]["id"], raw)
     for cell in nb["cells"]:
-        for carried in carried_in(cell):
+        for carried in raw_output_records(cell):
             hold(cell["id"], carried.get("record"))
-    for each in kept_in(nb):
+    for each in backed_up_records(nb):
         hold(each["cell"], each["carried"].get("record"))
     known = {record_id for records in found.values() for record_id in records}
     rest = [record for record in recording.records if record.id not in known]
     _place(nb, rest, found)
-    return {cell_id: in_order(records.values()) for cell_id, records in found.items()}
+    return {cell_id: sort_records(records.values()) for cell_id, records in found.items()}
 
 
 def _place(nb: Any, rest: Sequence[SessionRecord], found: dict[str, dict[str, SessionRecord]]) -> None:
@@ -230,20 +234,20 @@ def _place(nb: Any, rest: Sequence[SessionRecord], found: dict[str, dict[str, Se
     left = [record for record in rest if record.cell_id not in answered]
     named = all(record.cell_id is not None for record in left)
     cells = [cell for cell in nb["cells"] if not named or cell["id"] not in answered]
-    placed = place_records({"metadata": nb["metadata"], "cells": cells}, left)
+    placed = map_records_to_cells({"metadata": nb["metadata"], "cells": cells}, left)
     for record in left:
         if record.id in placed:
             found.setdefault(cells[placed[record.id]]["id"], {})[record.id] = record
 
 
 def _shows_own(nb: Any, cell: Any, held: Mapping[str, SessionRecord]) -> bool:
-    key = speaking_key(nb, cell)
-    return key is not None and bool(last_run(in_order(held.values()), key))
+    key = conversation_key(nb, cell)
+    return key is not None and bool(last_run(sort_records(held.values()), key))
 
 
 def _makes_way(cell: Any) -> bool:
     """Whether another cell will stand in its place, which names or holds the recording: what it holds needs another one."""
-    return is_embedding(cell) or is_head(cell["source"])
+    return is_recording_cell(cell) or is_bootstrap(cell["source"])
 
 
 def _session_of(run: Sequence[SessionRecord], cell: Any, recording: Recording) -> str:
@@ -251,28 +255,28 @@ def _session_of(run: Sequence[SessionRecord], cell: Any, recording: Recording) -
     turn = next((record for record in run if isinstance(record, TurnRecord)), None)
     if turn is not None and turn.key == cell_key(escaped(turn.prompt), ""):
         return ""
-    return recording.beside.get(run[0].id, named_session(cell) or "")
+    return recording.session_names.get(run[0].id, session_name(cell) or "")
 
 
 def _cell_for(nb: Any, run: Sequence[SessionRecord], session: str) -> tuple[str, tuple[SessionRecord, ...]]:
     """The source of a cell that makes `run`, and `run` with that cell's keys."""
     turn = next((record for record in run if isinstance(record, TurnRecord)), None)
     if turn is None:
-        source = moving_source(run[0], session)
+        source = command_source(run[0], session)
         return source, (
             run[0].model_copy(update={"key": command_key(source.split(None, 1 if not session else 3)[-1])}),
         )
-    source, key = as_cell(nb, turn, session)
+    source, key = prompt_cell_source(nb, turn, session)
     turns = [record for record in run if isinstance(record, TurnRecord)]
-    keys = {each.id: following_key(key, n) if n else key for n, each in enumerate(turns)}
+    keys = {each.id: flow_key(key, n) if n else key for n, each in enumerate(turns)}
     return source, tuple(record.model_copy(update={"key": keys.get(record.id, key)}) for record in run)
 
 
-def as_cell(nb: Any, turn: TurnRecord, session: str = "") -> tuple[str, str]:
+def prompt_cell_source(nb: Any, turn: TurnRecord, session: str = "") -> tuple[str, str]:
     """A cell's source that asks `turn`, and its key."""
     prompt = escaped(turn.prompt)
     # in a notebook of the Kin kernel a prompt is a cell as it is, unless it looks like a magic
-    plain = not session and asked_key(nb, {"cell_type": "code", "source": prompt}) == cell_key(prompt, "")
+    plain = not session and prompt_key(nb, {"cell_type": "code", "source": prompt}) == cell_key(prompt, "")
     options = f"--session {session}" if session else ""
     return (prompt if plain else f"%%kin{' ' * bool(options)}{options}\n{prompt}"), cell_key(prompt, options)
 
@@ -281,23 +285,23 @@ def code_cell(source: str, cell_id: str) -> Any:
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
     # an id that a record names may be none; whatever is double is mended at the end
-    known = cell_id if is_id(cell_id) else "cell"
+    known = cell_id if is_cell_id(cell_id) else "cell"
     return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=known)
 
 
-def free_id(nb: Any, wanted: str) -> str:
+def unused_id(nb: Any, wanted: str) -> str:
     """`wanted`, or one like it, that no cell of `nb` has."""
     used = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
-    name = wanted if is_id(wanted) else "cell"
+    name = wanted if is_cell_id(wanted) else "cell"
     return name if name not in used else next(i for n in range(len(used) + 1) if (i := f"{name[:56]}-{n}") not in used)
 
 
-def complete_ids(nb: Any) -> None:
+def ensure_ids(nb: Any) -> None:
     """Every cell has an id of its own (nbformat 4.5); those that had one keep it."""
     used: set[str] = set()
     for n, cell in enumerate(nb["cells"], 1):
         wanted = cell.get("id")
-        if not is_id(wanted):
+        if not is_cell_id(wanted):
             wanted = f"cell-{n}"
         cell["id"] = (
             wanted if wanted not in used else next(i for k in range(n + 1) if (i := f"cell-{n}-{k}") not in used)
@@ -310,19 +314,19 @@ def _name_of(run: Sequence[SessionRecord]) -> str:
     return f"turn-{turn.turn}" if turn is not None else f"{run[0].type}-{run[0].seq}"
 
 
-def unanswered(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> list[int]:
+def unanswered_cells(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> list[int]:
     """The numbers, from 1, of cells that ask or move the conversation and have no record for their text: a replay stops there."""
     found = []
     for index, cell in enumerate(nb["cells"]):
-        key = speaking_key(nb, cell)
+        key = conversation_key(nb, cell)
         if key is not None and not last_run(tuple(held.get(index, ())), key):
             found.append(index + 1)
     return found
 
 
-def about_stops(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> str:
+def describe_unanswered(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> str:
     """What to say of a saved notebook that has `unanswered` cells; "" of any other."""
-    found = unanswered(nb, held)
+    found = unanswered_cells(nb, held)
     which = f"Cell {found[0]} has" if len(found) == 1 else f"Cells {', '.join(map(str, found))} have"
     return (
         f"{which} no answer in this recording, and a replay stops there. Run or remove it, and save again."

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.records import SessionRecord
 from kin_nb.core.session.errors import SessionError
-from kin_nb.replay.book import Book, in_order
+from kin_nb.replay.book import Book, sort_records
 from kin_nb.replay.errors import RecordingError, ReplayError, UnreadableNotebookError
-from kin_nb.replay.format.notebook_codec import session_of
-from kin_nb.replay.format.notebook_reader import load_notebook, merge_conflict
+from kin_nb.replay.format.notebook_codec import claimed_identity
+from kin_nb.replay.format.notebook_reader import describe_merge_conflict, load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Named:
+class RecordingSource:
     """`nb`: the notebook that was named, with what it holds; None for a session of the log.
 
     `taken_over`: the ids of turns that the session went on from, which a notebook may have in full.
@@ -32,7 +32,7 @@ class Named:
     book: Book | None = None
     taken_over: frozenset[str] = field(default_factory=frozenset)
 
-    def with_notebook(self, path: Path) -> Named:
+    def with_notebook(self, path: Path) -> RecordingSource:
         """With the cells and records of the notebook at `path`, if it is of this session, or of one that it goes on from.
 
         One that is damaged counts too, for its cells: those are a person's. Raises RecordingError for one that a merge left
@@ -46,45 +46,47 @@ class Named:
         try:
             book = Book.collect(nb)
         except RecordingError as error:
-            if session_of(nb)[0] != ours.session:
+            if claimed_identity(nb)[0] != ours.session:
                 return self
-            if merge_conflict(nb):
+            if describe_merge_conflict(nb):
                 raise RecordingError(f"{path.name}: {error}") from error
             return replace(self, nb=nb)
-        if session_of(nb)[0] != ours.session and book.records.keys().isdisjoint(ours.shas):
+        if claimed_identity(nb)[0] != ours.session and book.records.keys().isdisjoint(ours.shas):
             return self
-        joined = Recording(ours.meta, join(book.records.values(), ours.records, self.taken_over), book.others)
+        joined = Recording(
+            ours.meta, combine_records(book.records.values(), ours.records, self.taken_over), book.unknown_records
+        )
         if book.records:
-            joined = replace(joined, beside=book.recording.beside)
+            joined = replace(joined, session_names=book.recording.session_names)
         return replace(self, nb=nb, book=book, recording=joined)
 
 
-def join(
+def combine_records(
     held: Iterable[SessionRecord], made: Iterable[SessionRecord], taken_over: Iterable[str] = ()
 ) -> tuple[SessionRecord, ...]:
     """What a notebook holds and what a session made, which knows best what is its own: not what it took over from there."""
     known = {record.id: record for record in held}
     taken = known.keys() & set(taken_over)
-    return in_order([*(each for each in made if each.id not in taken), *known.values()])
+    return sort_records([*(each for each in made if each.id not in taken), *known.values()])
 
 
-def named_recording(name: str, folder: Path) -> Named:
+def resolve_source(name: str, folder: Path) -> RecordingSource:
     """Of the file when `name` ends in .ipynb; else of the session whose id begins with it.
 
     The workspace's path is relative to `folder`. Raises ReplayError; of a file it begins with the file's name.
     """
     if not name.endswith(".ipynb"):
-        return session_in_log(name, folder)
+        return session_from_log(name, folder)
     path = Path(name)
     nb = load_notebook(path)
     try:
         book = Book.collect(nb)
-        return Named(in_folder(book.recording, path.resolve().parent, folder), nb, book)
+        return RecordingSource(relocate(book.recording, path.resolve().parent, folder), nb, book)
     except RecordingError as error:
         raise type(error)(f"{path.name}: {error}") from error
 
 
-def session_in_log(session: str, folder: Path) -> Named:
+def session_from_log(session: str, folder: Path) -> RecordingSource:
     """The session whose id begins with `session`, for a notebook in `folder`.
 
     Raises ReplayError when no session, or more than one, has such an id, when its log cannot be used, or when the settings
@@ -105,21 +107,21 @@ def session_in_log(session: str, folder: Path) -> Named:
     return _logged(stored, folder)
 
 
-def _logged(stored: StoredSession, folder: Path) -> Named:
+def _logged(stored: StoredSession, folder: Path) -> RecordingSource:
     try:
-        meta = SessionMeta.of_session(stored.header, folder.resolve())
+        meta = SessionMeta.from_header(stored.header, folder.resolve())
         recording = Recording(meta, stored.records)
     except (LookupError, TypeError, ValueError) as error:
         what = f"is not a log that this version can read ({type(error).__name__})"
         raise ReplayError(f"{stored.folder / 'log.jsonl'} {what}.") from error
-    return Named(recording, taken_over=stored.taken_over)
+    return RecordingSource(recording, taken_over=stored.taken_over)
 
 
-def in_folder(recording: Recording, old: Path, new: Path) -> Recording:
+def relocate(recording: Recording, old: Path, new: Path) -> Recording:
     """For a notebook in `new` in place of one in `old`, both absolute: the workspace's path is relative to it."""
     workspace = recording.meta.workspace
     if old == new or not workspace.path:
         return recording
     path = Path(os.path.relpath(old / workspace.path, new)).as_posix()
     meta = recording.meta.model_copy(update={"workspace": workspace.model_copy(update={"path": path})})
-    return replace(recording, meta=meta, listed=None)
+    return replace(recording, meta=meta, saved_shas=None)

@@ -16,15 +16,15 @@ from kin_nb.core.records import sha256
 from kin_nb.core.redaction import REDACTED, SECRET
 from kin_nb.render import one_line
 from kin_nb.render.text import count
-from kin_nb.replay.binding_cells import is_bound_cell
-from kin_nb.replay.cell_keys import as_prompt, asked_key, is_kin_kernel, normal_body, place_records
+from kin_nb.replay.binding_cells import is_binding_cell
+from kin_nb.replay.cell_keys import as_prompt_cell, is_kin_kernel, map_records_to_cells, normalize_prompt, prompt_key
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.notebook_codec import CELLS as KEY
+from kin_nb.replay.format.notebook_codec import USER_CELLS_KEY as KEY
 from kin_nb.replay.format.notebook_codec import raw_records
-from kin_nb.replay.format.output_records import carried_in, kept_in
-from kin_nb.replay.recording import SHORT, Recording
-from kin_nb.replay.saving.build import is_made_anew
-from kin_nb.replay.saving.prompt_cells import without_head
+from kin_nb.replay.format.output_records import backed_up_records, raw_output_records
+from kin_nb.replay.recording import SHORT_SHA, Recording
+from kin_nb.replay.saving.build import is_generated
+from kin_nb.replay.saving.prompt_cells import without_bootstrap_lines
 
 _ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
 _LINES = re.compile(
@@ -36,7 +36,7 @@ _SHOWN = 60
 """Characters of a cell that is named."""
 
 
-def keep_what_plays(nb: Any, recording: Recording) -> list[str]:
+def drop_unplayable(nb: Any, recording: Recording) -> list[str]:
     """Leave of the cells of `nb` those that can be run where `recording` is played; what to say of prompts that went.
 
     Commands go that made no record of it, and prompts that were never answered: they would stop the replay.
@@ -45,9 +45,9 @@ def keep_what_plays(nb: Any, recording: Recording) -> list[str]:
     nb["cells"] = [cell for n, cell in enumerate(before) if not _goes(nb, cell, holds=n in holds)]
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":
-            cell["source"] = as_prompt(cell["source"])
+            cell["source"] = as_prompt_cell(cell["source"])
     kept = {id(cell) for cell in nb["cells"]}
-    unanswered = sum(id(cell) not in kept and not is_told(nb, cell) for cell in before)
+    unanswered = sum(id(cell) not in kept and not is_command_cell(nb, cell) for cell in before)
     return [f"Left out: {count(unanswered, 'prompt')} without a recorded answer."] if unanswered else []
 
 
@@ -57,7 +57,7 @@ def drop_commands(nb: Any, recording: Recording) -> int:
     Those that moved the conversation stay.
     """
     before, holds = nb["cells"], _holds(nb, recording)
-    nb["cells"] = [cell for n, cell in enumerate(before) if n in holds or not is_told(nb, cell)]
+    nb["cells"] = [cell for n, cell in enumerate(before) if n in holds or not is_command_cell(nb, cell)]
     return len(before) - len(nb["cells"])
 
 
@@ -66,30 +66,30 @@ def _holds(nb: Any, recording: Recording) -> set[int]:
     ids = {record.id for record in recording.records}
     found = {index for index, raw in raw_records(nb) if isinstance(raw, dict) and raw.get("id") in ids}
     for index, cell in enumerate(nb["cells"]):
-        records = (carried.get("record") for carried in carried_in(cell))
+        records = (carried.get("record") for carried in raw_output_records(cell))
         if any(isinstance(record, dict) and record.get("id") in ids for record in records):
             found.add(index)
-    named = {each["cell"] for each in kept_in(nb)}
+    named = {each["cell"] for each in backed_up_records(nb)}
     found |= {index for index, cell in enumerate(nb["cells"]) if cell.get("id") in named}
-    return found.union(place_records(nb, recording.records).values())
+    return found.union(map_records_to_cells(nb, recording.records).values())
 
 
 def _goes(nb: Any, cell: Any, *, holds: bool) -> bool:
-    return not holds and (is_told(nb, cell) or asked_key(nb, cell) is not None)
+    return not holds and (is_command_cell(nb, cell) or prompt_key(nb, cell) is not None)
 
 
-def is_told(nb: Any, cell: Any) -> bool:
+def is_command_cell(nb: Any, cell: Any) -> bool:
     """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `/model` need one."""
     if cell["cell_type"] != "code":
         return False
     text = cell["source"]
     body = _BODY.fullmatch(text)
     if body is not None or (is_kin_kernel(nb) and text.lstrip()[:1] == "/"):
-        return is_command(normal_body(body["body"] if body else text))
+        return is_command(normalize_prompt(body["body"] if body else text))
     return _LINES.fullmatch(text) is not None
 
 
-def own_cells(nb: Any) -> list[Any]:
+def user_cells(nb: Any) -> list[Any]:
     """Those that were written or changed in the session notebook `nb` since it was made; none where it does not say."""
     kin = nb["metadata"].get("kin")
     known = kin.get(KEY) if isinstance(kin, dict) else None
@@ -99,14 +99,14 @@ def own_cells(nb: Any) -> list[Any]:
     return [cell for cell in _cells(nb) if _mark(cell) not in brought]
 
 
-def check_own_cells_stay(there: Any, nb: Any, name: str, *, itself: bool) -> None:
+def check_user_cells_kept(there: Any, nb: Any, name: str, *, itself: bool) -> None:
     """Raises RecordingError when `there`, in file `name`, has cells of its own whose text `nb`, in its place, would not have.
 
     `itself`: `nb` was made from `there`, so what would go are prompts that were never run as they stand.
     """
     now = {_text(cell) for cell in nb["cells"]}
     redacted = [text for text in now if REDACTED in text[1]]
-    gone = [cell for cell in own_cells(there) if not _is_in(now, redacted, _text(cell))]
+    gone = [cell for cell in user_cells(there) if not _is_in(now, redacted, _text(cell))]
     if gone:
         what, them, its = (f"{len(gone)} cells", "them", "their") if len(gone) > 1 else ("1 cell", "it", "its")
         advice = f"copy {them} to the notebook that you save from, or remove {them} from {name}"
@@ -120,7 +120,7 @@ def check_own_cells_stay(there: Any, nb: Any, name: str, *, itself: bool) -> Non
         )
 
 
-def marked(nb: Any, itself: Any = None) -> Any:
+def stamp(nb: Any, itself: Any = None) -> Any:
     """`nb` as it is stored: it says which texts saving brought. As it is where it says so already.
 
     What was somebody's own in `itself`, the notebook that it was made from and is stored over, is their own still. Saved
@@ -129,44 +129,44 @@ def marked(nb: Any, itself: Any = None) -> Any:
     kin = nb["metadata"].get("kin")
     if not isinstance(kin, dict) or KEY in kin:
         return nb
-    own, brought = ({_text(cell) for cell in own_cells(itself)}, _brought(itself)) if itself else (set(), set())
+    own, brought = ({_text(cell) for cell in user_cells(itself)}, _brought(itself)) if itself else (set(), set())
     marks = {_mark(cell): _text(cell) for cell in _cells(nb)}
-    return with_marks(nb, {mark for mark, text in marks.items() if mark in brought or not _is_of(own, text)})
+    return with_stamps(nb, {mark for mark, text in marks.items() if mark in brought or not _is_of(own, text)})
 
 
-def marks_of_both(one: Any, other: Any) -> set[str]:
+def common_stamps(one: Any, other: Any) -> set[str]:
     """Of two notebooks that are merged: what only one of them was given is nothing that the other's next save may drop."""
     return _brought(one) & _brought(other)
 
 
-def with_marks(nb: Any, marks: set[str]) -> Any:
+def with_stamps(nb: Any, marks: set[str]) -> Any:
     """A copy, its cells the same objects."""
     metadata = type(nb["metadata"])({**nb["metadata"], "kin": {**nb["metadata"]["kin"], KEY: sorted(marks)}})
     return type(nb)({**nb, "metadata": metadata})
 
 
 def _brought(nb: Any) -> set[str]:
-    own = {_mark(cell) for cell in own_cells(nb)}
+    own = {_mark(cell) for cell in user_cells(nb)}
     return {_mark(cell) for cell in _cells(nb)} - own
 
 
 def _cells(nb: Any) -> Iterator[Any]:
     """What a person wrote: not what saving makes anew, not commands, which no session notebook runs."""
     for cell in nb["cells"]:
-        ours = is_made_anew(cell) or is_bound_cell(nb, cell) or is_told(nb, cell)
+        ours = is_generated(cell) or is_binding_cell(nb, cell) or is_command_cell(nb, cell)
         if cell["source"].strip() and not ours:
             yield cell
 
 
 def _text(cell: Any) -> tuple[str, str]:
     """As it counts: what tools change that only normalise does not. Secrets are as if they had been redacted."""
-    source = as_prompt(without_head(cell["source"])) if cell["cell_type"] == "code" else cell["source"]
+    source = as_prompt_cell(without_bootstrap_lines(cell["source"])) if cell["cell_type"] == "code" else cell["source"]
     lines = unicodedata.normalize("NFC", source).replace(SECRET, REDACTED).splitlines()
     return cell["cell_type"], "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
 def _mark(cell: Any) -> str:
-    return sha256(list(_text(cell)))[:SHORT]
+    return sha256(list(_text(cell)))[:SHORT_SHA]
 
 
 def _is_in(now: set[tuple[str, str]], redacted: list[tuple[str, str]], own: tuple[str, str]) -> bool:

@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
-from kin_nb.replay.format.notebook_codec import session_of
+from kin_nb.replay.format.notebook_codec import claimed_identity
 from kin_nb.replay.format.notebook_reader import MAX_BYTES, import_nbformat, load_notebook, read_text
-from kin_nb.replay.format.storage import KEY as SIDECAR
+from kin_nb.replay.format.storage import SIDECAR_KEY as SIDECAR
 from kin_nb.replay.format.storage import (
     Sidecar,
-    fold,
-    is_embedding,
-    named_sidecar,
-    session_of_sidecar,
+    claimed_session,
+    claimed_sidecar,
+    detach_sidecar,
+    embed,
+    is_recording_cell,
     sidecar_name,
-    split,
-    texts_in,
+    stored_texts,
 )
-from kin_nb.replay.saving.overwrite_guard import check_nothing_is_lost
-from kin_nb.replay.saving.user_cells import marked
+from kin_nb.replay.saving.overwrite_guard import check_overwrite
+from kin_nb.replay.saving.user_cells import stamp
 
 
 def write_notebook(
@@ -57,10 +57,10 @@ def write_notebook(
     there, itself = None, False
     if real.exists() and not replacing:
         itself = made_from is not None and made_from.exists() and made_from.samefile(real)
-        there = check_nothing_is_lost(nb, real, itself=itself)
-    stored = marked(copy.deepcopy(nb) if is_stored_otherwise(nb) else nb, there if itself else None)
-    beside = split(stored, real)
-    fold(stored)
+        there = check_overwrite(nb, real, itself=itself)
+    stored = stamp(copy.deepcopy(nb) if has_separate_storage(nb) else nb, there if itself else None)
+    beside = detach_sidecar(stored, real)
+    embed(stored)
     nbformat.validate(stored)
     text = _readable(real, nbformat.v4.writes(stored) + "\n")  # nbformat.writes would validate again
     before = _sidecar_before(real)
@@ -72,10 +72,10 @@ def write_notebook(
     return path
 
 
-def is_stored_otherwise(nb: Any) -> bool:
+def has_separate_storage(nb: Any) -> bool:
     """Whether the file keeps the recording elsewhere than memory does: in a sidecar, or in a cell."""
     kin = nb["metadata"].get("kin")
-    return (isinstance(kin, dict) and SIDECAR in kin) or any(map(is_embedding, nb["cells"]))
+    return (isinstance(kin, dict) and SIDECAR in kin) or any(map(is_recording_cell, nb["cells"]))
 
 
 def _with_sidecar(path: Path, text: bytes, sidecar: Sidecar, before: Sidecar | None) -> list[tuple[Path, bytes]]:
@@ -87,11 +87,11 @@ def _with_sidecar(path: Path, text: bytes, sidecar: Sidecar, before: Sidecar | N
     name = sidecar.path.name
     held = _value(sidecar.path)
     ours = before is not None and before.path == sidecar.path
-    if not ours and not session_of_sidecar(held) and _holds_something(sidecar.path):
+    if not ours and not claimed_session(held) and _holds_something(sidecar.path):
         raise RecordingError(
             f"{name} exists and is no sidecar: nothing was written. Choose another name, or save without one."
         )
-    texts = texts_in(held)
+    texts = stored_texts(held)
     wanted = _readable(sidecar.path, sidecar.text(sidecar.texts))
     more = texts.keys() - sidecar.texts.keys()
     if not more:
@@ -105,8 +105,8 @@ def _sidecar_before(path: Path) -> Sidecar | None:
     """What the notebook that is there now names as its own."""
     with suppress(UnreadableNotebookError):
         there = load_notebook(path)
-        name = named_sidecar(there)
-        return Sidecar(path.with_name(name), session_of(there)[0], {}) if name else None
+        name = claimed_sidecar(there)
+        return Sidecar(path.with_name(name), claimed_identity(there)[0], {}) if name else None
     return None
 
 
@@ -119,7 +119,7 @@ def _needless_sidecar(before: Sidecar | None, path: Path, now: Sidecar | None) -
     if before is None or (now is not None and before.path == now.path) or not before.path.is_file():
         return None
     held = _value(before.path)
-    own = session_of_sidecar(held) == before.session if held is not None else before.path.name == sidecar_name(path)
+    own = claimed_session(held) == before.session if held is not None else before.path.name == sidecar_name(path)
     return before.path if own and before.session and _other_that_names(before.path.name, path) is None else None
 
 

@@ -22,7 +22,7 @@ from kin_nb.render import render_turn
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.rerun.stubs import ReplayBackend
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.sources import session_in_log
+from kin_nb.replay.saving.sources import session_from_log
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
@@ -207,7 +207,7 @@ async def test_a_resumed_session_sends_them(agent: Agent, config: KinConfig, mod
 async def test_a_session_notebook_keeps_them(agent: Agent, config: KinConfig, model_server: ModelServer) -> None:
     await ask_signed(agent, model_server)
     await agent.aclose()
-    notebook = session_notebook(session_in_log(agent.log.session_id, config.effective_workdir).recording)
+    notebook = session_notebook(session_from_log(agent.log.session_id, config.effective_workdir).recording)
     text = nbformat.writes(notebook)
     assert text.count(SIGNATURE) == 1  # in the record, and in nothing that is shown
     recorded = read_recording(nbformat.reads(text, as_version=4)).turns

@@ -19,7 +19,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import read_lines
 from kin_nb.core.session.state import SessionState
 from kin_nb.render import render_compaction
-from kin_nb.replay.rerun.turn_replayer import Rerun
+from kin_nb.replay.rerun.turn_replayer import TurnReplayer
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
@@ -497,7 +497,7 @@ async def test_a_rerun_prunes_and_compacts_where_the_recording_did_whatever_its_
     assert [step.compaction and step.compaction.kept for step in turn.steps] == [None] * 8 + [10]
     other = workspace.parent / "a folder with another name"
     workspace.rename(other)
-    rerun = Rerun(turn, other, approve_recorded=True)
+    rerun = TurnReplayer(turn, other, approve_recorded=True)
     again = Agent(small_window("http://127.0.0.1:9", other, 1_000_000), AgentMode.AUTO_APPROVE)
     rerun.prepare(again)
     await run_turn(again, rerun.prompt)

@@ -68,7 +68,7 @@ class Session(golden.Recording):
         self.questions = 0
         self.agent = Agent(config)
         self.agent.set_ask(self.answer)
-        self.held = threading.Event()
+        self.records_by_cell = threading.Event()
         """Never set: a reply that waits for it is interrupted."""
 
     @property
@@ -240,7 +240,7 @@ async def fail(session: Session) -> None:
 
 async def interrupt(session: Session) -> None:
     """A reply whose generator is closed, a call whose task is cancelled, and the turn after both."""
-    session.reply("I was about to", hold=session.held)
+    session.reply("I was about to", hold=session.records_by_cell)
     await session.say("talk", until=AssistantEvent)
     session.reply(None, bash("echo begun > begun.txt; echo begun; sleep 600"), bash("touch never"))
     await session.cancelled_turn(session.agent, "run it", after=ToolOutputEvent)

@@ -19,7 +19,7 @@ from kin_nb.core.wire import to_wire
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.rerun.stubs import ReplayBackend
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.sources import session_in_log
+from kin_nb.replay.saving.sources import session_from_log
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -177,7 +177,7 @@ async def test_a_session_that_goes_on_sends_it(agent: Agent, config: KinConfig, 
     """Resumed from the log, continued from a notebook, loaded from a document."""
     await ask(agent, model_server)
     await agent.aclose()
-    turns = session_in_log(agent.log.session_id, config.effective_workdir).recording
+    turns = session_from_log(agent.log.session_id, config.effective_workdir).recording
     text = nbformat.writes(session_notebook(turns))
     continued = Agent(config, AgentMode.AUTO_APPROVE)
     continued.continue_from(read_recording(nbformat.reads(text, as_version=4)).turns)

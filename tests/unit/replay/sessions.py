@@ -14,7 +14,7 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.replay.cell_keys import cell_key, command_key
-from kin_nb.replay.format.output_records import carried
+from kin_nb.replay.format.output_records import output_metadata
 from kin_nb.replay.recording import Recording, SessionMeta
 
 LONG = "line of a long result\n" * 1000
@@ -31,7 +31,7 @@ def turn(number: int, prompt: str, *, cell_id: str | None = None, options: str =
     return TurnRecord(turn=number, prompt=prompt, key=cell_key(prompt, options), cell_id=cell_id, model="m", **named)
 
 
-def recording(*records: SessionRecord, others: tuple[str, ...] = (), **meta) -> Recording:
+def recording(*records: SessionRecord, unknown_records: tuple[str, ...] = (), **meta) -> Recording:
     """In the order in which they are given; each turn goes on from the one before it, unless it says from where."""
     linked: list[SessionRecord] = []
     for record in records:
@@ -41,7 +41,7 @@ def recording(*records: SessionRecord, others: tuple[str, ...] = (), **meta) -> 
             linked.append(record.model_copy(update={"parent": before, "ancestors": ancestors}))
         else:
             linked.append(record)
-    return Recording(SessionMeta(session=SESSION, kin_nb="0.1.0", model="m", **meta), tuple(linked), others)
+    return Recording(SessionMeta(session=SESSION, kin_nb="0.1.0", model="m", **meta), tuple(linked), unknown_records)
 
 
 def undo(turn: TurnRecord, *, to: TurnRecord | None = None, seq: int = 0, **fields) -> UndoRecord:
@@ -62,7 +62,7 @@ def undo(turn: TurnRecord, *, to: TurnRecord | None = None, seq: int = 0, **fiel
 
 def carried_of(whole: Recording, record: SessionRecord) -> dict[str, Any]:
     """What the output carries that shows `record`, one of `whole`."""
-    return carried(record, whole.meta)
+    return output_metadata(record, whole.meta)
 
 
 def busy_turn() -> TurnRecord:

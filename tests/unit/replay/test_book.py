@@ -24,8 +24,8 @@ from kin_nb.core.records import (
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.replay.book import Book, CellEntry, Conversation, in_order, last_run
-from kin_nb.replay.cell_keys import following_key
+from kin_nb.replay.book import Book, CellEntry, RecordedConversation, last_run, sort_records
+from kin_nb.replay.cell_keys import flow_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
 from kin_nb.replay.playback.player import Playback
 
@@ -159,9 +159,9 @@ class Page:
 
     @property
     def book(self) -> Book:
-        return Book([CellEntry(cell.id, cell.key, in_order(cell.shown)) for cell in self.cells])
+        return Book([CellEntry(cell.id, cell.key, sort_records(cell.shown)) for cell in self.cells])
 
-    def check(self, *, ids: bool = True) -> Conversation:
+    def check(self, *, ids: bool = True) -> RecordedConversation:
         """Every cell shows what it showed; the conversation goes on as in the kernel, as far as the page has it."""
         book = self.book
         playback = Playback(book)
@@ -362,7 +362,7 @@ def test_what_is_missing_is_named_and_the_nearest_that_is_here_is_gone_on_from()
     page.delete("C")
     found = page.check()
     assert [turn.key for turn in found.turns] == ["one", "two", "A", "D"]
-    assert [*found.missing] == gone
+    assert [*found.missing_ids] == gone
 
 
 def test_a_long_conversation_names_its_nearest_records_alone():
@@ -373,7 +373,7 @@ def test_a_long_conversation_names_its_nearest_records_alone():
     del page.cells[:-2]
     found = page.check()
     assert len(found.turns) == 2
-    assert len(found.missing) == NEAREST
+    assert len(found.missing_ids) == NEAREST
 
 
 def test_of_two_branches_that_were_pasted_together_the_upper_one_goes_on_and_both_play():
@@ -415,8 +415,8 @@ def test_a_turn_that_was_gone_back_into_is_sent_up_to_that_step():
         (["K", "K"], "K", [1]),
         (["J", "K"], "J", [0]),
         (["J"], "K", []),
-        (["K", following_key("K", 1), following_key("K", 2)], "K", [0, 1, 2]),
-        (["K", following_key("K", 1), "K"], "K", [2]),
+        (["K", flow_key("K", 1), flow_key("K", 2)], "K", [0, 1, 2]),
+        (["K", flow_key("K", 1), "K"], "K", [2]),
         (["K", "undo K", "K"], "K", [1, 2]),
         (["K", "undo K", "J", "K"], "K", [3]),
         (["undo 1", "undo 1"], "undo 1", [1]),
@@ -450,7 +450,7 @@ def test_no_cell_plays_the_answer_of_another_because_of_where_it_stands():
 def test_where_the_file_has_no_ids_those_of_the_front_end_count_for_nothing():
     page = Page()
     page.add("one")
-    playback = Playback(Book([CellEntry(None, cell.key, in_order(cell.shown)) for cell in page.cells]))
+    playback = Playback(Book([CellEntry(None, cell.key, sort_records(cell.shown)) for cell in page.cells]))
     for n, cell in enumerate(page.cells):
         assert played(playback, cell.key, f"made up {n}") == cell.shown
 

@@ -8,7 +8,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.records import CompactRecord, RecordedCompaction, RecordedStep, Ref, SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
-from kin_nb.replay.playback.player import go_on
+from kin_nb.replay.playback.player import resume_from
 from tests.unit.replay.sessions import turn, undo
 
 ONE = turn(1, "x", steps=(RecordedStep(content="one"), RecordedStep(content="two")))
@@ -49,7 +49,7 @@ async def agent(tmp_path, monkeypatch):
 )
 def test_what_came_after_the_cut_is_not_sent(agent, records: tuple[SessionRecord, ...], says):
     book = Book.of_records(records)
-    go_on(agent, book, book.head())
+    resume_from(agent, book, book.head())
     texts = [message.content for message in agent.messages[1:]]
     assert len(texts) == len(says) or says[0] == SUMMARY.summary
     assert all(said in text for said, text in zip(says[::-1], texts[::-1], strict=False))

@@ -31,7 +31,7 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.core.records import sha256 as sha
-from kin_nb.replay.binding_cells import tolerant
+from kin_nb.replay.binding_cells import catching_errors
 from kin_nb.replay.cell_keys import command_key
 from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.plain_export import apply_change, code_span, fenced, plain_notebook, safe_markdown
@@ -413,7 +413,7 @@ def test_python_that_was_undone_stays_since_its_variables_did():
     assert cells(undone_with(*calls, did("python", code="1 / 0", ended=1), says="I set x."))[3:] == [
         ("markdown", STAYS),
         ("code", "x = 2"),
-        ("code", tolerant("1 / 0")),
+        ("code", catching_errors("1 / 0")),
     ]
 
 
@@ -526,7 +526,7 @@ def test_another_branch_and_another_session_were_not_undone_either():
     theirs = turn(2, "other", cell_id="three", id="b" * 16, seq=2, parent=one.head)
     beside = turn(1, "help", cell_id="four", id="d" * 16, seq=5)
     both = recording(one, two, theirs)
-    both = replace(both, records=(*both.records, beside), beside={beside.id: "helper"})
+    both = replace(both, records=(*both.records, beside), session_names={beside.id: "helper"})
     assert [source for _, source in cells(both) if source.startswith("Answer")] == [
         "Answer 1.",
         "Answer 2.",

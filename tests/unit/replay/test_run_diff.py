@@ -13,7 +13,7 @@ from kin_nb.core.records import ClearRecord, FileChange, RecordedCall, RecordedS
 from kin_nb.core.session.log import SessionLog
 from kin_nb.render.terminal import columns, fit, pad
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.run_diff import Run, RunDiff, compare_runs, diff_json, diff_text
+from kin_nb.replay.run_diff import RunDiff, RunLabel, compare_runs, diff_json, diff_text
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.people import QUICKSTART
@@ -46,7 +46,7 @@ def prompts(*words: str) -> Recording:
 
 
 def text(a: Recording, b: Recording, width: int = 80) -> str:
-    return diff_text(Run.of("a.ipynb", a), Run.of("b.ipynb", b), compare_runs(a, b), width)
+    return diff_text(RunLabel.of("a.ipynb", a), RunLabel.of("b.ipynb", b), compare_runs(a, b), width)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_hostile_text_reaches_the_terminal_with_its_controls_in_sight():
 
 def test_the_document_has_all_of_it():
     ours, theirs = recording(busy_turn()), prompts("x", "half a pair: \ud83d")
-    document = json.loads(diff_json(Run.of("a", ours), Run.of("b", theirs), compare_runs(ours, theirs)))
+    document = json.loads(diff_json(RunLabel.of("a", ours), RunLabel.of("b", theirs), compare_runs(ours, theirs)))
     assert (document["a"]["recording"], document["a"]["model"], document["same"]) == (ours.name, "m", False)
     first, second = document["turns"]
     assert (first["same"], first["a"]["turn"], second["a"], second["b"]["turn"]) == (False, 1, None, 2)

@@ -24,7 +24,7 @@ from kin_nb.core.session.log import SessionLog, read_lines, session_log
 from kin_nb.core.session.state import SessionState
 from kin_nb.core.session.store import SessionStore
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.saving.sources import session_in_log
+from kin_nb.replay.saving.sources import session_from_log
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 from tests.unit.session.conftest import HEADER, write_turns
@@ -489,7 +489,7 @@ async def test_an_agent_without_its_passphrase_says_so_and_asks_no_model(model_s
 def test_a_notebook_of_an_encrypted_session_needs_the_key(settings, tmp_path):
     home = settings.model_copy(update={"save_dir": ""})
     write(home, "aaaa-1", "first")
-    session_in_log("aaaa", tmp_path)
+    session_from_log("aaaa", tmp_path)
     other_key()
     with pytest.raises(ReplayError, match="does not open"):
-        session_in_log("aaaa", tmp_path)
+        session_from_log("aaaa", tmp_path)

@@ -9,14 +9,14 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
-from kin_nb.replay.binding_cells import BOUND, tolerant
-from kin_nb.replay.cell_keys import following_key
+from kin_nb.replay.binding_cells import BINDING_TAG, catching_errors
+from kin_nb.replay.cell_keys import flow_key
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node
-from kin_nb.replay.saving.build import Cell, session_notebook
+from kin_nb.replay.saving.build import ExecutedCell, session_notebook
 from tests.unit.replay.sessions import recording, turn, undo
 
-TAGS = [BOUND, "nbval-ignore-output"]
+TAGS = [BINDING_TAG, "nbval-ignore-output"]
 
 
 def ran(code: str, bound: str = "", **fields) -> RecordedCall:
@@ -37,7 +37,7 @@ def saved(*calls: RecordedCall, **meta):
 
 
 def bound_sources(nb) -> list[str]:
-    return [cell["source"] for cell in nb["cells"] if BOUND in cell["metadata"].get("tags", [])]
+    return [cell["source"] for cell in nb["cells"] if BINDING_TAG in cell["metadata"].get("tags", [])]
 
 
 def code_of(nb) -> str:
@@ -74,12 +74,12 @@ def test_a_cell_that_was_edited_or_has_lost_its_code_is_made_anew():
 def test_a_cell_that_was_run_and_whose_tags_are_not_known_is_not_doubled():
     whole = recording(asked(1, ran("a = 1", "a")))
     nb = session_notebook(whole)
-    cells = [Cell(cell["source"]) for cell in nb["cells"]]
+    cells = [ExecutedCell(cell["source"]) for cell in nb["cells"]]
     assert [cell["source"] for cell in session_notebook(whole, cells=cells)["cells"]] == [cell.source for cell in cells]
 
 
 def test_a_prompt_is_never_taken_for_such_a_cell():
-    own = new_code_cell("%%kin\nprompt 1", id="cell1", metadata={"tags": [BOUND]})
+    own = new_code_cell("%%kin\nprompt 1", id="cell1", metadata={"tags": [BINDING_TAG]})
     nb = session_notebook(recording(asked(1)), source_nb=new_notebook(cells=[own]))
     assert [cell["source"] for cell in nb["cells"][1:]] == ["%%kin\nprompt 1"]
 
@@ -139,7 +139,7 @@ def test_code_that_failed_has_a_cell_of_its_own_that_may_fail():
     cells = nb["cells"][2:]
     assert [cell["source"] for cell in cells] == [
         "# What the agent ran here; it bound: a\na = 1",
-        "# What the agent ran here, and it failed; it bound: b\n" + str(tolerant("b = 1\n1 / 0")),
+        "# What the agent ran here, and it failed; it bound: b\n" + str(catching_errors("b = 1\n1 / 0")),
         "# What the agent ran here; it bound: c, d\nc = b\n\nd = c",
     ]
     assert [cell["metadata"]["tags"] for cell in cells] == [TAGS, TAGS, TAGS]
@@ -196,7 +196,7 @@ def test_of_a_cell_that_was_asked_again_only_what_it_shows_is_below_it():
     first = asked(1, ran("a = 1", "a"))
     room = undo(first, key=first.key, cell_id="cell1")
     again = asked(1, ran("a = 2", "a"), ran("b = 2", "b"), id="3" * 16, seq=3)
-    nb = session_notebook(recording(first, room, again), cells=[Cell("%%kin\nprompt 1", "cell1")])
+    nb = session_notebook(recording(first, room, again), cells=[ExecutedCell("%%kin\nprompt 1", "cell1")])
     assert [cell["id"] for cell in nb["cells"]] == ["kin-replay", "cell1", "bound-33333333"]
     assert code_of(nb) == "a = 2\n\nb = 2"
     assert session_notebook(read_recording(nb), source_nb=nb) == nb
@@ -204,8 +204,10 @@ def test_of_a_cell_that_was_asked_again_only_what_it_shows_is_below_it():
 
 def test_of_a_flow_each_turn_has_its_cell_in_order():
     first = asked(1, ran("a = 1", "a"))
-    second = asked(2, ran("b = a", "b"), cell_id="cell1").model_copy(update={"key": following_key(first.key, 1)})
-    nb = session_notebook(recording(first, second), cells=[Cell("%%kin\nprompt 1", "cell1"), Cell("print(b)")])
+    second = asked(2, ran("b = a", "b"), cell_id="cell1").model_copy(update={"key": flow_key(first.key, 1)})
+    nb = session_notebook(
+        recording(first, second), cells=[ExecutedCell("%%kin\nprompt 1", "cell1"), ExecutedCell("print(b)")]
+    )
     assert [cell["id"] for cell in nb["cells"]] == [
         "kin-replay",
         "cell1",
@@ -240,7 +242,7 @@ def test_two_turns_whose_ids_begin_alike_have_two_cells():
 )
 def test_code_that_failed_prints_the_error_and_binds_what_it_bound(code, bound, capsys):
     scope: dict = {}
-    exec(tolerant(code), scope)
+    exec(catching_errors(code), scope)
     assert {name: scope[name] for name in bound} == bound
     assert capsys.readouterr().err.count("\n") == 1
     assert "error" not in scope or "error" in bound
@@ -248,4 +250,4 @@ def test_code_that_failed_prints_the_error_and_binds_what_it_bound(code, bound, 
 
 @pytest.mark.parametrize("code", ["x = = 1", "await nothing()", "x = 1\n  y = 2", ""])
 def test_code_that_cannot_be_caught_is_left_to_the_tag(code):
-    assert tolerant(code) is None
+    assert catching_errors(code) is None

@@ -8,14 +8,14 @@ import pytest
 
 from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCompaction
 from kin_nb.replay.cell_keys import (
-    answer_in,
     cell_key,
+    cell_runs,
     command_key,
-    following_key,
+    flow_key,
+    flow_turns,
     is_answer,
+    last_answer,
     last_run,
-    runs,
-    turns_of_cell,
 )
 from tests.unit.replay.sessions import recording, turn, undo
 
@@ -48,7 +48,7 @@ def test_words_indents_and_options_are_part_of_the_key():
 def test_commands_turns_of_a_flow_and_prompts_never_have_the_same_key():
     prompts = [cell_key(text, "") for text in ("undo 1", "undo", "clear", "command")]
     commands = [command_key(text) for text in ("undo 1", "undo 2", "redo", "clear", "compact")]
-    flows = [following_key(key, number) for key in (*prompts, *commands) for number in (1, 2)]
+    flows = [flow_key(key, number) for key in (*prompts, *commands) for number in (1, 2)]
     every = [*prompts, *commands, *flows]
     assert len(set(every)) == len(every)
 
@@ -101,7 +101,7 @@ def made(words: str):
             found.append(undo(turn(1, "x"), **fields))
         else:
             found.append(
-                turn(n, prompt, **known).model_copy(update={"key": following_key(key, int(number)) if number else key})
+                turn(n, prompt, **known).model_copy(update={"key": flow_key(key, int(number)) if number else key})
             )
     return found
 
@@ -110,14 +110,14 @@ def made(words: str):
 def test_which_records_are_of_one_run(row):
     words, expected = RUNS[row]
     names = dict(zip([record.id for record in made(words)], words.split(), strict=True))
-    assert "|".join(" ".join(names[record.id] for record in run) for run in runs(made(words))) == expected
+    assert "|".join(" ".join(names[record.id] for record in run) for run in cell_runs(made(words))) == expected
 
 
 def test_a_turn_that_goes_on_elsewhere_than_the_undo_before_it_leads_to_is_a_run_of_its_own():
     first, room, again = made("A uA A")
-    assert [len(run) for run in runs([first, room, again])] == [1, 2]
+    assert [len(run) for run in cell_runs([first, room, again])] == [1, 2]
     elsewhere = again.model_copy(update={"parent": first.head})
-    assert [len(run) for run in runs([first, room, elsewhere])] == [1, 1, 1]
+    assert [len(run) for run in cell_runs([first, room, elsewhere])] == [1, 1, 1]
 
 
 LAST = {
@@ -137,7 +137,7 @@ def test_what_the_last_run_with_a_text_made(row):
     words, key, expected = LAST[row]
     records = made(words)
     prompt, _, number = key.partition("+")
-    wanted = following_key(cell_key(prompt, ""), int(number)) if number else cell_key(prompt, "") if prompt else ""
+    wanted = flow_key(cell_key(prompt, ""), int(number)) if number else cell_key(prompt, "") if prompt else ""
     assert [*last_run(records, wanted)] == [records[n] for n in expected]
 
 
@@ -146,7 +146,7 @@ def test_runs_leave_nothing_out_and_the_last_one_is_of_its_text_whatever_was_run
     dice = random.Random(seed)
     words = [dice.choice(["A", "A+1", "A+2", "B", "uA", "uB", "u", "r", "c", "s"]) for _ in range(dice.randrange(12))]
     records = made(" ".join(words))
-    found = [*runs(records)]
+    found = [*cell_runs(records)]
     assert [record for run in found for record in run] == records
     for key in {record.key for record in records}:
         run = last_run(records, key)
@@ -160,11 +160,11 @@ def test_runs_leave_nothing_out_and_the_last_one_is_of_its_text_whatever_was_run
 
 def test_a_cell_that_ran_has_its_answer_by_its_id_and_its_text():
     one, two = recording(turn(1, "a", cell_id="x"), turn(2, "b", cell_id="y")).turns
-    assert answer_in((one, two), one.key, "x") == (one,)
+    assert last_answer((one, two), one.key, "x") == (one,)
     for key, cell_id in ((one.key, "y"), (two.key, "x"), (one.key, None), ("", "x")):
-        assert answer_in((one, two), key, cell_id) == ()
-    assert answer_in((one, two), two.key, "x", edited=True) == (one,)
-    assert answer_in((one, two), two.key, None, edited=True) == ()
+        assert last_answer((one, two), key, cell_id) == ()
+    assert last_answer((one, two), two.key, "x", edited=True) == (one,)
+    assert last_answer((one, two), two.key, None, edited=True) == ()
 
 
 @pytest.mark.parametrize(
@@ -173,19 +173,19 @@ def test_a_cell_that_ran_has_its_answer_by_its_id_and_its_text():
 def test_a_turn_that_failed_is_no_answer(outcome, counts):
     only = turn(1, "a", cell_id="x", outcome=outcome)
     assert is_answer(only) is counts
-    assert bool(answer_in((only,), only.key, "x")) is counts
-    assert answer_in((only,), only.key, "x", edited=True) == (only,), "it is named also then"
+    assert bool(last_answer((only,), only.key, "x")) is counts
+    assert last_answer((only,), only.key, "x", edited=True) == (only,), "it is named also then"
 
 
 def test_a_flow_is_one_answer_and_its_last_turn_says_whether_it_is_one():
     first, second, third = (turn(n, "a", cell_id="x") for n in (1, 2, 3))
     flow = (
         first,
-        second.model_copy(update={"key": following_key(first.key, 1)}),
-        third.model_copy(update={"key": following_key(first.key, 2)}),
+        second.model_copy(update={"key": flow_key(first.key, 1)}),
+        third.model_copy(update={"key": flow_key(first.key, 2)}),
     )
-    assert turns_of_cell(flow, 0) == flow
-    assert answer_in(flow, first.key, "x") == flow
-    assert answer_in((*flow[:2], flow[2].model_copy(update={"outcome": "error"})), first.key, "x") == ()
+    assert flow_turns(flow, 0) == flow
+    assert last_answer(flow, first.key, "x") == flow
+    assert last_answer((*flow[:2], flow[2].model_copy(update={"outcome": "error"})), first.key, "x") == ()
     again = turn(4, "a", cell_id="x")
-    assert answer_in((*flow, again), first.key, "x") == (again,)
+    assert last_answer((*flow, again), first.key, "x") == (again,)

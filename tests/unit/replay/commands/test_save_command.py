@@ -17,12 +17,12 @@ from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import command_key, named_session, speaking_key
+from kin_nb.replay.cell_keys import command_key, conversation_key, session_name
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import NoRecordingError, RecordingError, ReplayError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
-from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
 from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.saving.build import session_notebook
@@ -69,9 +69,9 @@ def played(nb: Any) -> dict[str, list[str]]:
     book, shown = Book.collect(nb), {}
     players = {name: Playback(book, name) for name in {cell.session for cell in book.cells}}
     for cell in as_node(nb)["cells"]:
-        key = speaking_key(nb, cell)
+        key = conversation_key(nb, cell)
         if key is not None:
-            name = named_session(cell) or ""
+            name = session_name(cell) or ""
             records, _ = players[name].play(key, cell["id"])
             drawn = [output for record in records for output in render_record(record, name)]
             assert [output["data"] for output in cell["outputs"]] == [output.data for output in drawn]
@@ -144,7 +144,7 @@ def test_the_outputs_of_a_front_ends_notebook_become_records_and_the_rest_stays(
     assert read_recording(nb) == TALK
     assert played(nb) == {"": [each.id for each in TALK.turns]}
     assert "x = 1" in [cell["source"] for cell in nb["cells"]]
-    assert KEY not in str(nb)
+    assert RECORD_KEY not in str(nb)
     assert "Saved mine.kin.ipynb: recording 5b1c-session@" in capsys.readouterr().out
 
 
@@ -189,14 +189,14 @@ def test_all_sessions_that_the_outputs_hold_are_saved_and_play_and_prompts_witho
     if kept:  # Run All stopped in the first cell, and a front end saved that
         nb = json.loads(restarted.read_text())
         all_of_it = [
-            {"cell": cell["id"], "carried": output["metadata"][KEY]}
+            {"cell": cell["id"], "carried": output["metadata"][RECORD_KEY]}
             for cell in nb["cells"]
             for output in cell["outputs"]
             if output
         ]
         for cell in nb["cells"]:
             cell["outputs"] = []
-        nb["cells"][0]["outputs"] = [new_output("display_data", {"text/plain": "x"}, metadata={KEPT: all_of_it})]
+        nb["cells"][0]["outputs"] = [new_output("display_data", {"text/plain": "x"}, metadata={BACKUP_KEY: all_of_it})]
         restarted.write_text(json.dumps(nb))
     out = tmp_path / "b.ipynb"
     assert main(["save", str(restarted), str(out)]) == 0
@@ -205,7 +205,7 @@ def test_all_sessions_that_the_outputs_hold_are_saved_and_play_and_prompts_witho
     assert played(nb) == {"": ["a" * 16, "b" * 16, "b1" * 8], "review": ["c" * 16]}
     found = read_recording(nb)
     assert found.records == (*FIRST.turns, SECOND.turns[0], *REVIEW.turns, SECOND.turns[1])
-    assert (found.session, found.beside) == ("b-1", {"c" * 16: "review"})
+    assert (found.session, found.session_names) == ("b-1", {"c" * 16: "review"})
     said = capsys.readouterr().out
     assert "Left out: 1 prompt without a recorded answer." in said
     assert "a replay stops" not in said
@@ -418,7 +418,7 @@ def two_chained(tmp_path) -> Path:
 def edit(path: Path, cell: int, change: Callable[[dict[str, Any]], None]) -> Path:
     """Change the record that the output of `cell` (from 1) carries, as an editor would."""
     nb = json.loads(path.read_text())
-    change(nb["cells"][cell - 1]["outputs"][0]["metadata"][KEY]["record"])
+    change(nb["cells"][cell - 1]["outputs"][0]["metadata"][RECORD_KEY]["record"])
     path.write_text(json.dumps(nb))
     return path
 

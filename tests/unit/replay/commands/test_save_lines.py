@@ -11,7 +11,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.workspace_copy import Most
+from kin_nb.replay.rerun.workspace_copy import CopyLimit
 from kin_nb.replay.runner import confined, run_notebook
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
@@ -59,7 +59,7 @@ def test_a_check_that_cannot_be_made_says_why_and_reading_is_all_there_is(saved,
     def cannot(path: object) -> None:
         raise ReplayError("The workspace is too large.")
 
-    monkeypatch.setattr(run_notebook, "play_once", cannot)
+    monkeypatch.setattr(run_notebook, "play_notebook", cannot)
     assert saved("print(total)", check=True) == [
         "Not checked: The workspace is too large.",
         "A replay stops at cell 3: no cell above it defines `total`.",
@@ -68,7 +68,7 @@ def test_a_check_that_cannot_be_made_says_why_and_reading_is_all_there_is(saved,
 
 def test_a_folder_too_large_to_be_copied_unasked_is_not_played(saved, monkeypatch, tmp_path):
     monkeypatch.setattr(sandbox, "problem", lambda *_, **__: "")
-    monkeypatch.setattr(confined, "MOST", Most(files=0))
+    monkeypatch.setattr(confined, "COPY_LIMIT", CopyLimit(files=0))
     config = KinConfig(save={"check_seconds": 30})
     why = f"The workspace {tmp_path} is too large to copy (over 0 files or 2 GB)"
     assert saved(config=config) == [f"Not played after saving: {why}. To play it once in a copy, unconfined: {CHECK}"]

@@ -15,10 +15,10 @@ from kin_nb.replay.book import Book
 from kin_nb.replay.errors import NoRecordingError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import MAX_BYTES, load_notebook
-from kin_nb.replay.format.storage import embedding_source, sidecar_name
+from kin_nb.replay.format.storage import recording_cell_source, sidecar_name
 from kin_nb.replay.playback.locate import embedded_recording, find_recording
 from kin_nb.replay.playback.player import Playback
-from kin_nb.replay.playback.process_context import Surroundings
+from kin_nb.replay.playback.process_context import ProcessContext
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
@@ -40,8 +40,8 @@ def path(tmp_path) -> Path:
 
 def played(path: Path) -> Recording:
     """As `%kin replay` does it in a front end that names the notebook's file."""
-    around = Surroundings(path.parent, {"JPY_SESSION_NAME": str(path)}, pause=lambda _: None)
-    return find_recording(SESSION, DIGEST, surroundings=around).recording
+    around = ProcessContext(path.parent, {"JPY_SESSION_NAME": str(path)}, pause=lambda _: None)
+    return find_recording(SESSION, DIGEST, context=around).recording
 
 
 def refused(path: Path) -> str:
@@ -98,7 +98,7 @@ def test_nested_too_deep_within_a_text_it_is_refused_too(path, tmp_path):
     name = EVERYTHING.name
     with pytest.raises(RecordingError, match="is not the recording that was saved"):
         embedded_recording(name, f'{{"kin": {deep}, "cells": []}}')
-    portable = {"cell_type": "code", "metadata": {}, "outputs": [], "source": embedding_source(name) + deep}
+    portable = {"cell_type": "code", "metadata": {}, "outputs": [], "source": recording_cell_source(name) + deep}
     edited(path, lambda nb: nb["cells"].insert(0, portable))
     assert played(path) == EVERYTHING, "what is no such text does not count"
     edited(path, lambda nb: nb["cells"][2]["metadata"]["kin"]["records"][0]["steps"][0].update(content={"json": deep}))

@@ -12,13 +12,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.core.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import cell_key, moving_source, speaking_key
+from kin_nb.replay.cell_keys import cell_key, command_source, conversation_key
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, NotRecorded, RecordingError
 from kin_nb.replay.format.notebook_codec import read_saved
-from kin_nb.replay.format.output_records import KEPT, KEY, carried, keeping
-from kin_nb.replay.format.record_codec import record_json
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY, backup_metadata, output_metadata
+from kin_nb.replay.format.record_codec import encode_record
 from kin_nb.replay.playback.player import Playback
-from kin_nb.replay.recording import Recording, other_sha
+from kin_nb.replay.recording import Recording, unknown_record_sha
 from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import SESSION, carried_of, recording, turn, undo
@@ -31,7 +31,7 @@ def live(whole: Recording, *, left_out: tuple[str, ...] = ()) -> Any:
     """As a front end saved it, through JSON: each record in an output of the cell that made it."""
     cells: dict[str, Any] = {}
     for record in whole.records:
-        source = f"%%kin\n{record.prompt}" if isinstance(record, TurnRecord) else moving_source(record)
+        source = f"%%kin\n{record.prompt}" if isinstance(record, TurnRecord) else command_source(record)
         cell = cells.setdefault(record.cell_id or record.id, new_code_cell(source, id=record.cell_id or record.id))
         metadata = carried_of(whole, record) if record.id not in left_out else {}
         cell["outputs"].append(new_output("display_data", {"text/plain": ""}, metadata=metadata))
@@ -45,7 +45,7 @@ def saved(whole: Recording = TALK) -> Any:
 def played(book: Book, nb: Any, *, ids: bool = True) -> list[tuple[SessionRecord, ...]]:
     """What each cell of the notebook that asks shows, all run in order."""
     playback = Playback(book)
-    keys = [(speaking_key(nb, cell), cell.get("id")) for cell in nb["cells"]]
+    keys = [(conversation_key(nb, cell), cell.get("id")) for cell in nb["cells"]]
     return [playback.play(key, cell_id if ids else None)[0] for key, cell_id in keys if key is not None]
 
 
@@ -56,7 +56,7 @@ def changed(record: SessionRecord, **fields: Any) -> SessionRecord:
 def made(record: SessionRecord) -> dict[str, Any]:
     """`kin` in a cell's metadata that holds it, with its hash."""
     blobs: dict[str, Any] = {}
-    return {"records": [record_json(record, blobs)], "blobs": blobs}
+    return {"records": [encode_record(record, blobs)], "blobs": blobs}
 
 
 # Where records are
@@ -67,19 +67,24 @@ def test_what_was_saved_is_there_in_its_cells(whole):
     nb = saved(whole)
     book = Book.collect(nb)
     assert (*book.records.values(),) == whole.records
-    assert (book.saved, book.others, book.meta, book.carried) == (whole, whole.others, whole.meta, {})
-    assert book.held == {index: tuple(records) for index, records in read_saved(nb).held.items()}
+    assert (book.saved, book.unknown_records, book.meta, book.output_records) == (
+        whole,
+        whole.unknown_records,
+        whole.meta,
+        {},
+    )
+    assert book.records_by_cell == {index: tuple(records) for index, records in read_saved(nb).records_by_cell.items()}
     assert [cell.number for cell in book.cells] == [*range(2, 2 + len(whole.records))]
 
 
-@pytest.mark.parametrize("whole", [TALK, replace(EVERYTHING, others=())], ids=["turns", "everything"])
+@pytest.mark.parametrize("whole", [TALK, replace(EVERYTHING, unknown_records=())], ids=["turns", "everything"])
 def test_outputs_give_the_recording_back(whole):
     book = Book.collect(live(whole))
     assert book.recording == whole
     assert book.recording.digest == whole.digest
     assert book.saved is None
-    assert {known: each.raw for known, each in book.carried.items()} == {
-        record.id: carried_of(whole, record)[KEY] for record in whole.records
+    assert {known: each.raw for known, each in book.output_records.items()} == {
+        record.id: carried_of(whole, record)[RECORD_KEY] for record in whole.records
     }
 
 
@@ -98,8 +103,8 @@ def test_a_cell_holds_what_its_metadata_has_and_what_its_outputs_carry_each_once
         for record in (TALK.turns[1], *whole.records[3:])
     ]
     book = Book.collect(nb)
-    assert book.held == {1: (ONE,), 2: (TALK.turns[1], *whole.records[3:]), 3: (TALK.turns[2],)}
-    assert [*book.carried] == [record.id for record in whole.records[3:]]
+    assert book.records_by_cell == {1: (ONE,), 2: (TALK.turns[1], *whole.records[3:]), 3: (TALK.turns[2],)}
+    assert [*book.output_records] == [record.id for record in whole.records[3:]]
     assert book.saved == TALK
     assert book.recording.records == whole.records
     assert book.head() == whole.records[-1]
@@ -110,17 +115,19 @@ def test_a_cell_holds_what_its_metadata_has_and_what_its_outputs_carry_each_once
 @pytest.mark.parametrize("dropped", ["all", "some", "none"])
 def test_what_outputs_lost_and_the_first_cell_keeps_is_there(session, dropped):
     nb = live(session)
-    head = new_output("display_data", {}, metadata=keeping(nb))
+    head = new_output("display_data", {}, metadata=backup_metadata(nb))
     for cell in nb["cells"][: {"all": None, "some": 1, "none": 0}[dropped]]:
         cell["outputs"] = []
     nb["cells"].insert(0, new_code_cell("%kin replay x@y", id="head", outputs=[head]))
     assert Book.collect(nb).recording == session
-    assert Book.collect(nb).held == {index + 1: (record,) for index, record in enumerate(session.records)}
+    assert Book.collect(nb).records_by_cell == {index + 1: (record,) for index, record in enumerate(session.records)}
 
 
 def test_what_the_first_cell_keeps_of_a_deleted_cell_goes_with_it():
     nb = live(TALK)
-    nb["cells"].insert(0, new_code_cell("1", id="head", outputs=[new_output("display_data", {}, metadata=keeping(nb))]))
+    nb["cells"].insert(
+        0, new_code_cell("1", id="head", outputs=[new_output("display_data", {}, metadata=backup_metadata(nb))])
+    )
     del nb["cells"][2]
     assert [*Book.collect(nb).records.values()] == [TALK.turns[0], TALK.turns[2]]
 
@@ -132,7 +139,7 @@ def test_an_edited_cell_keeps_its_records_since_its_text_may_be_put_back():
     cell = book.cell("c2")
     assert (cell.key, cell.records, cell.shown) == (cell_key("Else.", ""), (TALK.turns[1],), ())
     nb["cells"][1]["source"] = "print(1)"
-    assert Book.collect(nb).held == book.held
+    assert Book.collect(nb).records_by_cell == book.records_by_cell
     assert Book.collect(nb).cell("c2").key == ""
 
 
@@ -162,11 +169,11 @@ def test_a_notebook_that_holds_nothing_says_so(nb):
 
 def test_a_record_of_a_later_version_in_an_output_is_kept():
     nb = live(TALK)
-    raw = nb["cells"][0]["outputs"][0]["metadata"][KEY]
-    raw["record"] = {"type": "poll", "of": 1, "sha": other_sha({"type": "poll", "of": 1})}
+    raw = nb["cells"][0]["outputs"][0]["metadata"][RECORD_KEY]
+    raw["record"] = {"type": "poll", "of": 1, "sha": unknown_record_sha({"type": "poll", "of": 1})}
     book = Book.collect(nb)
-    assert book.others == ('{"of":1,"type":"poll"}',)
-    assert book.recording.other_types == ("poll",)
+    assert book.unknown_records == ('{"of":1,"type":"poll"}',)
+    assert book.recording.unknown_types == ("poll",)
     assert TALK.turns[0].id not in book.records
 
 
@@ -196,7 +203,7 @@ def test_a_conversation_of_another_name_is_apart_and_in_the_recording():
     book = Book.collect(nb)
     assert (book.head(), book.head("helper")) == (TALK.turns[-1], beside)
     assert book.conversation(book.head("helper")).turns == (beside,)
-    assert book.recording.beside == {beside.id: "helper"}
+    assert book.recording.session_names == {beside.id: "helper"}
     assert book.recording.records == (*TALK.records, beside)
     whole = book.recording
     assert Book.collect(json.loads(json.dumps(session_notebook(whole, source_nb=nb)))).recording == whole
@@ -228,7 +235,7 @@ def test_a_deleted_cell_is_no_error_and_the_others_play(make, gone, ids):
     assert played(book, nb, ids=ids) == [(record,) for record in left]
     found = book.conversation(book.head())
     assert [*found.turns] == left
-    assert found.missing == ((TALK.records[gone].id,) if gone < 2 else ())
+    assert found.missing_ids == ((TALK.records[gone].id,) if gone < 2 else ())
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["in its output", "kept by the first cell"])
@@ -238,7 +245,7 @@ def test_where_all_saved_cells_were_deleted_what_was_answered_since_plays(kept):
     nb["cells"] = [cell for cell in nb["cells"] if not cell["metadata"].get("kin")] + live(more)["cells"]
     nb["cells"].append(new_code_cell("%%kin\nNot asked yet.", id="draft"))
     if kept:
-        nb["cells"][0]["outputs"] = [new_output("display_data", {}, metadata=keeping(nb))]
+        nb["cells"][0]["outputs"] = [new_output("display_data", {}, metadata=backup_metadata(nb))]
         nb["cells"][-2]["outputs"] = []
     book = Book.collect(nb)
     assert [*book.records.values()] == [*more.records]
@@ -295,13 +302,13 @@ SIDES = {
     ),
     "metadata and output of a cell": (
         lambda nb, record: nb["cells"][2]["outputs"].append(
-            new_output("display_data", {}, metadata=carried(record, TALK.meta))
+            new_output("display_data", {}, metadata=output_metadata(record, TALK.meta))
         ),
         r"^cell 3, turn 2: its output and its metadata, or two of its outputs, differ: field prompt",
     ),
     "metadata and what the first cell keeps": (
         lambda nb, record: nb["cells"][0]["outputs"][0]["metadata"].update(
-            {KEPT: [{"cell": "c2", "carried": carried(record, TALK.meta)[KEY]}]}
+            {BACKUP_KEY: [{"cell": "c2", "carried": output_metadata(record, TALK.meta)[RECORD_KEY]}]}
         ),
         r"^cell 3, turn 2: its output and its metadata, or two of its outputs, differ: field prompt",
     ),
@@ -330,7 +337,7 @@ def test_one_id_of_two_types_is_refused():
 
 def test_a_record_that_was_changed_in_an_output_is_named(session):
     nb = live(session)
-    nb["cells"][0]["outputs"][0]["metadata"][KEY]["record"]["steps"][1]["content"] = "Something else."
+    nb["cells"][0]["outputs"][0]["metadata"][RECORD_KEY]["record"]["steps"][1]["content"] = "Something else."
     with pytest.raises(RecordingError, match=r"^cell 1, turn 1, step 2: its reply"):
         Book.collect(nb)
 
@@ -341,7 +348,7 @@ def test_damage_in_a_pasted_cell_and_in_another_session_is_named_too(make):
     nb = saved()
     nb["cells"] += [cell for cell in make(other)["cells"] if cell["id"] == "other"]
     assert len(Book.collect(nb).records) == 4
-    kin, output = nb["cells"][-1]["metadata"].get("kin"), nb["cells"][-1]["outputs"][0]["metadata"].get(KEY)
+    kin, output = nb["cells"][-1]["metadata"].get("kin"), nb["cells"][-1]["outputs"][0]["metadata"].get(RECORD_KEY)
     (kin["records"][0] if kin else output["record"])["prompt"] = "Something else."
     with pytest.raises(RecordingError, match=r"^cell 5, turn 7: it was changed after it was recorded"):
         Book.collect(nb)
@@ -352,7 +359,7 @@ def test_damage_in_a_pasted_cell_and_in_another_session_is_named_too(make):
 )
 def test_a_record_that_says_nothing_of_its_place_is_named(field, value):
     nb = live(TALK)
-    nb["cells"][2]["outputs"][0]["metadata"][KEY]["record"][field] = value
+    nb["cells"][2]["outputs"][0]["metadata"][RECORD_KEY]["record"][field] = value
     with pytest.raises(RecordingError, match=r"^cell 3"):
         Book.collect(nb)
 
@@ -360,7 +367,7 @@ def test_a_record_that_says_nothing_of_its_place_is_named(field, value):
 @pytest.mark.parametrize("at", [1, 3])
 def test_what_format_1_carried_in_an_output_is_refused_with_what_to_do(at):
     nb = live(TALK)
-    nb["cells"][1]["outputs"][0]["metadata"][KEY]["session"]["format"] = at
+    nb["cells"][1]["outputs"][0]["metadata"][RECORD_KEY]["session"]["format"] = at
     with pytest.raises(
         LaterFormatError, match=rf"^cell 2: Recorded in format {at} by kin_nb 0\.1\.0; this one reads format 2"
     ):

@@ -16,7 +16,7 @@ from kin_nb.replay.book import Book
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook, parse_notebook
-from kin_nb.replay.format.output_records import keeping
+from kin_nb.replay.format.output_records import backup_metadata
 from kin_nb.replay.format.storage import sidecar_name
 from kin_nb.replay.playback.locate import embedded_recording
 from kin_nb.replay.saving.build import session_notebook
@@ -231,7 +231,9 @@ def in_outputs() -> Any:
 def in_the_first_cell() -> Any:
     """The same, where all outputs were dropped but the first cell's, which keeps what they carried."""
     nb = in_outputs()
-    first = new_code_cell("%load_ext kin_nb", id="head", outputs=[new_output("display_data", metadata=keeping(nb))])
+    first = new_code_cell(
+        "%load_ext kin_nb", id="head", outputs=[new_output("display_data", metadata=backup_metadata(nb))]
+    )
     for cell in nb["cells"]:
         cell["outputs"] = []
     nb["cells"].insert(0, json.loads(json.dumps(first)))

@@ -17,9 +17,9 @@ from kin_nb.core.records import TurnRecord, canonical_json, sha256
 from kin_nb.replay.errors import NoRecordingError, RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.notebook_codec import raw_records, read_recording, read_saved, write_recording
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook, parse_notebook
-from kin_nb.replay.format.record_codec import record_json
-from kin_nb.replay.recording import SessionMeta, other_sha, step_sha
-from kin_nb.replay.saving.build import Cell, session_notebook
+from kin_nb.replay.format.record_codec import encode_record
+from kin_nb.replay.recording import SessionMeta, step_sha, unknown_record_sha
+from kin_nb.replay.saving.build import ExecutedCell, session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, SESSION, busy_turn, recording, turn
 
@@ -46,7 +46,7 @@ def test_a_long_text_is_stored_once_in_its_cell_and_only_in_the_blobs(session):
     """So that a cell that is pasted elsewhere brings all of its records."""
     again = busy_turn().model_copy(update={"id": "e" * 16, "seq": 3, "turn": 3})  # asked again in the same cell
     whole = recording(*session.turns, again, turn(4, "else", steps=again.steps))
-    nb = session_notebook(whole, cells=[Cell("%%kin\nFix the build\nplease", "aaaa")])
+    nb = session_notebook(whole, cells=[ExecutedCell("%%kin\nFix the build\nplease", "aaaa")])
     assert [len(records(nb, cell)) for cell in (2, 3, 4)] == [2, 1, 1]
     assert [list(held(nb, cell).get("blobs", {})) for cell in (2, 3, 4)] == [[sha256(LONG)], [], [sha256(LONG)]]
     assert "line of a long result" not in json.dumps([records(nb, cell) for cell in (2, 3, 4)])
@@ -94,7 +94,7 @@ def test_a_cell_that_was_deleted_is_no_error_and_what_was_saved_still_has_its_na
         del nb["cells"][1]
         found = read_recording(nb)
         assert found.records == left
-        assert (found.digest, found.name, found.listed) == (session.digest, session.name, session.shas)
+        assert (found.digest, found.name, found.saved_shas) == (session.digest, session.name, session.shas)
 
 
 def test_a_cell_that_was_pasted_from_another_notebook_is_no_error_either(session, nb):
@@ -103,12 +103,12 @@ def test_a_cell_that_was_pasted_from_another_notebook_is_no_error_either(session
     nb["cells"].insert(1, {**pasted, "id": "new"})
     found = read_saved(nb)
     assert found.recording.records == (*session.records, other)
-    assert {index + 1: [*held] for index, held in found.held.items()} == {
+    assert {index + 1: [*held] for index, held in found.records_by_cell.items()} == {
         2: [other],
         3: [session.records[0]],
         4: [session.records[1]],
     }
-    assert (found.recording.digest, found.recording.listed) == (session.digest, session.shas)
+    assert (found.recording.digest, found.recording.saved_shas) == (session.digest, session.shas)
 
 
 def test_the_digest_of_format_2_does_not_move():
@@ -218,7 +218,7 @@ def test_a_field_of_a_later_version_is_said_to_be_one(nb):
 def with_record(nb, cell: int, record) -> None:
     """The cell holds `record` alone, whole and with its hash, as a kernel would have made it."""
     blobs = {}
-    made = record_json(record, blobs)
+    made = encode_record(record, blobs)
     nb["cells"][cell - 1]["metadata"]["kin"] = {"records": [made], "blobs": blobs}
 
 
@@ -293,14 +293,14 @@ def test_format_1_is_refused_with_what_to_do(nb):
 @pytest.mark.parametrize("named", [{}, {"id": "d" * 16}])
 def test_records_of_unknown_types_are_kept_named_and_checked(session, named):
     other = canonical_json({"type": "later", "turn": 1, "why": LONG, **named})
-    with_other = recording(*session.turns, others=(other,))
+    with_other = recording(*session.turns, unknown_records=(other,))
     nb = session_notebook(with_other)
     back = read_saved(nb)
     assert back.recording == with_other
-    assert back.recording.other_types == ("later",)
+    assert back.recording.unknown_types == ("later",)
     assert back.recording.digest != recording(*session.turns).digest
 
-    write_recording(nb, back.held, back.recording)
+    write_recording(nb, back.records_by_cell, back.recording)
     assert read_recording(nb) == with_other
     later = next(raw for _, raw in raw_records(nb) if raw["type"] == "later")
     later["turn"] = 2
@@ -310,24 +310,26 @@ def test_records_of_unknown_types_are_kept_named_and_checked(session, named):
 
 def test_a_record_of_an_unknown_type_that_was_exchanged_is_named_too(session):
     """Where it has an id; without one it is another record."""
-    nb = session_notebook(recording(*session.turns, others=(canonical_json({"type": "later", "id": "d" * 16}),)))
+    nb = session_notebook(
+        recording(*session.turns, unknown_records=(canonical_json({"type": "later", "id": "d" * 16}),))
+    )
     later = next(raw for _, raw in raw_records(nb) if raw["type"] == "later")
     later["turn"] = 2
-    later["sha"] = other_sha(later)
+    later["sha"] = unknown_record_sha(later)
     with pytest.raises(RecordingError, match="record 'later': it is not the record that was saved under this id"):
         read_recording(nb)
     nb["metadata"]["kin"] = session_notebook(session)["metadata"]["kin"]
     nb["cells"].append(copy.deepcopy(nb["cells"][-1]))
-    assert read_recording(nb).other_types == ("later",)
+    assert read_recording(nb).unknown_types == ("later",)
     (again,) = [raw for index, raw in raw_records(nb) if raw["type"] == "later" and index == len(nb["cells"]) - 1]
     again["turn"] = 3
-    again["sha"] = other_sha(again)
+    again["sha"] = unknown_record_sha(again)
     with pytest.raises(RecordingError, match=r"^cell 4, record 'later': cell 3 holds it too, and they differ"):
         read_recording(nb)
 
 
 def test_a_number_of_an_unknown_record_may_be_rewritten():
-    assert other_sha({"type": "x", "n": 1.0, "sha": "s"}) == other_sha({"n": 1, "type": "x"})
+    assert unknown_record_sha({"type": "x", "n": 1.0, "sha": "s"}) == unknown_record_sha({"n": 1, "type": "x"})
 
 
 def test_a_notebook_without_a_recording_says_so():
@@ -384,7 +386,7 @@ def test_playback_does_not_wait_for_nbformat(nb, tmp_path):
     code = (
         "import sys, pathlib, kin_nb.replay.playback.player; from kin_nb.replay.playback.locate import *; "
         f"find_recording({SESSION!r}, {nb['metadata']['kin']['digest']!r}, "
-        f"surroundings=Surroundings(pathlib.Path({str(path.parent)!r}), {{}})); "
+        f"context=ProcessContext(pathlib.Path({str(path.parent)!r}), {{}})); "
         "print([name for name in ('nbformat', 'nbclient', 'jsonschema', 'IPython') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

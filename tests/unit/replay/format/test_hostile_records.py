@@ -12,7 +12,7 @@ from kin_nb.core.records import RecordedStep, Ref, SessionRecord, UndoRecord
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import LaterFormatError, RecordingError
 from kin_nb.replay.format.notebook_codec import raw_records, read_recording
-from kin_nb.replay.format.output_records import KEY
+from kin_nb.replay.format.output_records import RECORD_KEY
 from kin_nb.replay.recording import FORMAT, turn_sha
 from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.edits import stored
@@ -99,8 +99,8 @@ def test_what_leads_to_what_is_no_turn_leads_to_what_is_missing(what):
     book = Book.collect(saved(turn(1, "a"), *LED_BY_UNDOS[what]))
     for record in LED_BY_UNDOS[what]:
         found = book.conversation(record)
-        assert (found.sent, found.whole) == ((), ())
-        assert found.missing
+        assert (found.sent, found.uncut) == ((), ())
+        assert found.missing_ids
 
 
 @pytest.mark.parametrize("step", [-5, 0, 99, 2**52])
@@ -109,7 +109,7 @@ def test_a_step_that_no_turn_has_is_gone_on_from_at_its_end_or_beginning(step):
     book = Book.collect(saved(first, turn(2, "b", parent=Ref(id=first.id, step=step), ancestors=(first.id,))))
     found = book.conversation(book.head())
     assert len(found.sent) == 2
-    assert not found.missing
+    assert not found.missing_ids
 
 
 @pytest.mark.parametrize("ancestors", [("nowhere",) * 99_999, tuple(f"{n:016x}" for n in range(50_000))])
@@ -118,7 +118,7 @@ def test_any_number_of_ancestors_is_looked_through_at_once(ancestors):
     book = Book.collect(saved(turn(HUGE, "a", parent=Ref(id="gone"), ancestors=ancestors)))
     found = book.conversation(book.head())
     assert len(found.turns) == 1
-    assert found.missing == (*reversed(dict.fromkeys(ancestors)), "gone")
+    assert found.missing_ids == (*reversed(dict.fromkeys(ancestors)), "gone")
 
 
 def test_a_long_conversation_of_turns_that_are_nowhere_is_read_at_once():
@@ -129,7 +129,7 @@ def test_a_long_conversation_of_turns_that_are_nowhere_is_read_at_once():
     book = Book.collect(saved(*turns))
     found = book.conversation(book.head())
     assert len(found.turns) == 399
-    assert len(found.missing) == 400
+    assert len(found.missing_ids) == 400
 
 
 @pytest.mark.parametrize("numbers", [(1, HUGE), (1, 1), (0, 3), (3, 2, 1)])
@@ -260,6 +260,6 @@ def test_a_later_field_of_the_session_stays_unless_the_digest_covers_it():
 def test_what_a_later_version_carries_in_an_output_is_refused(session, named):
     whole = recording(turn(1, "a"))
     metadata = carried_of(whole, whole.turns[0])
-    metadata[KEY]["session"] |= session
+    metadata[RECORD_KEY]["session"] |= session
     with pytest.raises(LaterFormatError, match=rf"^cell 1.*{named}.*update kin_nb"):
         Book.collect(in_outputs(metadata))

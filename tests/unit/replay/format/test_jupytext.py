@@ -12,7 +12,7 @@ from jupytext.cli import jupytext
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.jupytext import keep_out_of_text, pairing_warnings
+from kin_nb.replay.format.jupytext import exclude_from_text, pairing_warnings
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.saving.build import empty_notebook, session_notebook
@@ -152,7 +152,7 @@ def test_what_a_format_cannot_hold_is_announced(fmt, kernel):
 
 def _awkward(chance: random.Random, kernel: Any) -> Any:
     nb = new_notebook(metadata={"kernelspec": kernel or empty_notebook()["metadata"]["kernelspec"], "kin": {"x": 1}})
-    keep_out_of_text(nb)
+    exclude_from_text(nb)
     for number in range(3):
         lines = [chance.choice(NASTY) for _ in range(chance.randrange(1, 4))]
         prompt = "\n".join(lines) if any(line.strip() for line in lines) else "go"
@@ -240,6 +240,6 @@ def test_cells_that_a_format_cannot_hold_are_named_with_the_reason(nb, said):
 )
 def test_what_the_user_told_jupytext_still_holds(before, after):
     nb = new_notebook(metadata={"jupytext": before})
-    keep_out_of_text(nb)
-    keep_out_of_text(nb)
+    exclude_from_text(nb)
+    exclude_from_text(nb)
     assert nb["metadata"]["jupytext"] == after

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from kin_nb.replay.format.schema import format_schema
-from kin_nb.replay.format.storage import is_embedding, sidecar_name
+from kin_nb.replay.format.storage import is_recording_cell, sidecar_name
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
@@ -64,7 +64,9 @@ def test_a_notebook_with_every_kind_of_record_is_valid_and_so_is_its_sidecar(sid
 def test_what_a_portable_notebook_has_in_its_cell_is_valid(tmp_path):
     path = write_notebook(session_notebook(EVERYTHING, options=SaveOptions(portable=True)), tmp_path / "s.ipynb")
     cells = json.loads(path.read_text())["cells"]
-    (text,) = ["".join(cell["source"]) for cell in cells if is_embedding({**cell, "source": "".join(cell["source"])})]
+    (text,) = [
+        "".join(cell["source"]) for cell in cells if is_recording_cell({**cell, "source": "".join(cell["source"])})
+    ]
     body = json.loads(text.partition("\n")[2])
     assert sum(len(cell["kin"]["records"]) for cell in body["cells"]) == 7
     assert faults(body, "Embedded") == []

@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.replay.errors import UnreadableNotebookError
 from kin_nb.replay.format.notebook_codec import read_recording
-from kin_nb.replay.format.notebook_reader import as_node, check_valid, complete, load_notebook
+from kin_nb.replay.format.notebook_reader import as_node, check_valid, load_notebook, normalize
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
@@ -178,7 +178,7 @@ def test_what_front_ends_leave_in_outputs_and_metadata_is_put_right():
     cell = {"cell_type": "code", "source": "", "metadata": {}, "outputs": [output], "execution_count": None}
     metadata = {"kernelspec": {"name": "python3"}, "language_info": {"version": "3"}}
     nb = {"nbformat": 4, "nbformat_minor": 4, "metadata": metadata, "cells": [cell]}
-    complete(nb)
+    normalize(nb)
     check_valid(nb, "a.ipynb")
     assert nb["metadata"] == {"kernelspec": {"name": "python3", "display_name": "python3"}}
     assert cell["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "x"}]

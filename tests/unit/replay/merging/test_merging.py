@@ -30,15 +30,15 @@ from kin_nb.core.records import (
     sha256,
 )
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import command_key, speaking_key
+from kin_nb.replay.cell_keys import command_key, conversation_key
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.notebook_codec import raw_records, read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.format.storage import is_embedding
-from kin_nb.replay.merging import comparable, merge_cells, merge_notebooks, merge_recordings
-from kin_nb.replay.playback.player import Playback, go_on
+from kin_nb.replay.format.storage import is_recording_cell
+from kin_nb.replay.merging import merge_cells, merge_notebooks, merge_recordings, normalized
+from kin_nb.replay.playback.player import Playback, resume_from
 from kin_nb.replay.recording import Recording, WorkspaceMeta
-from kin_nb.replay.rerun.turn_replayer import Rerun, SoFar
+from kin_nb.replay.rerun.turn_replayer import RunState, TurnReplayer
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
@@ -109,7 +109,7 @@ BASE = ("x", "y")
 )
 def test_all_that_both_added_is_there_and_the_conversation_goes_on_from_the_last(a, b, how, events, goes_on):
     merged = merge_recordings(run(*BASE), run(*BASE, *a), run(*BASE, *b))
-    assert (merged.how, said(merged.recording.records)) == (how, [*BASE, *events.split()])
+    assert (merged.kind, said(merged.recording.records)) == (how, [*BASE, *events.split()])
     book = Book.of_records(merged.recording.records)
     assert merged.head is not None
     assert merged.head.seq == book.head().seq
@@ -126,7 +126,7 @@ async def test_an_agent_goes_on_with_the_branch_that_ends_last(tmp_path, monkeyp
     monkeypatch.setenv("KIN_HOME", str(tmp_path))
     merged = merge_recordings(run(*BASE), run(*BASE, "p"), run(*BASE, "q", "s"))
     agent = Agent(KinConfig(workdir=tmp_path))
-    go_on(agent, Book.of_records(merged.recording.records), merged.head)
+    resume_from(agent, Book.of_records(merged.recording.records), merged.head)
     await agent.aclose()
     assert [message.content for message in agent.messages if message.role == "user"] == ["x", "y", "q", "s"]
 
@@ -141,7 +141,7 @@ async def test_what_a_side_cleared_or_compacted_is_not_so_for_the_other(tmp_path
     for a in (run(*BASE, CLEAR), replace(base, records=(*base.records, compact))):
         agent = Agent(KinConfig(workdir=tmp_path))
         merged = merge_recordings(base, a, run(*BASE, "q", "s"))
-        go_on(agent, Book.of_records(merged.recording.records), merged.head)
+        resume_from(agent, Book.of_records(merged.recording.records), merged.head)
         await agent.aclose()
         assert [message.content for message in agent.messages if message.role == "user"] == ["x", "y", "q", "s"]
 
@@ -162,7 +162,7 @@ async def test_a_side_may_go_on_from_within_a_turn_that_was_taken_back_in_part(t
     agent = Agent(KinConfig(workdir=tmp_path))
     book = Book.of_records(merged.recording.records)
     assert [len(each.steps) for each in book.conversation(merged.head).turns] == [2, 1]
-    go_on(agent, book, merged.head)
+    resume_from(agent, book, merged.head)
     await agent.aclose()
     assert [m.content for m in agent.messages if m.role != "system"] == ["x", "one", "done", "q", "Answer 3."]
 
@@ -174,7 +174,7 @@ def test_what_one_side_took_out_is_out():
     merged = merge_recordings(base, without_y, run("x", "y", "z", "q")).recording
     assert said(merged.records) == ["x", "z", "q"]
     book = Book.of_records(merged.records)
-    assert book.conversation(book.head()).missing == (base.records[1].id,)
+    assert book.conversation(book.head()).missing_ids == (base.records[1].id,)
     assert sent(book) == ["x", "z", "q"]
 
 
@@ -189,9 +189,9 @@ def test_a_session_that_goes_on_live_has_another_id_and_is_merged_all_the_same()
 def test_the_conversation_of_another_session_is_not_what_goes_on():
     beside = turn(9, "help", id="b" * 16, seq=99)
     one = run(*BASE)
-    theirs = replace(one, records=(*one.records, beside), beside={beside.id: "helper"})
+    theirs = replace(one, records=(*one.records, beside), session_names={beside.id: "helper"})
     merged = merge_recordings(one, run(*BASE, "p"), theirs)
-    assert merged.recording.beside == {beside.id: "helper"}
+    assert merged.recording.session_names == {beside.id: "helper"}
     assert merged.head == run(*BASE, "p").records[-1]
 
 
@@ -201,8 +201,8 @@ def test_what_only_one_side_says_of_the_session_holds():
 
 
 def test_records_of_a_later_version_are_kept_from_both():
-    a, b = (replace(run("x", name), others=(f'{{"type":"{name}"}}', '{"type":"both"}')) for name in "pq")
-    assert merge_recordings(run("x"), a, b).recording.other_types == ("both", "p", "q")
+    a, b = (replace(run("x", name), unknown_records=(f'{{"type":"{name}"}}', '{"type":"both"}')) for name in "pq")
+    assert merge_recordings(run("x"), a, b).recording.unknown_types == ("both", "p", "q")
 
 
 def changed(whole: Recording, n: int, **fields) -> Recording:
@@ -233,14 +233,14 @@ def test_a_record_that_one_side_changed_is_refused_with_its_field(n, fields, say
 
 
 def test_a_record_that_both_added_and_that_differs_is_refused_with_its_field():
-    with pytest.raises(ReplayError, match="turn 3 of B is not what A has under its id: field cost differs"):
+    with pytest.raises(ReplayError, match="turn 3 differs in B and A: field cost differs"):
         merge_recordings(run(*BASE), run(*BASE, "p"), changed(run(*BASE, "p"), 2, cost="1"))
 
 
 def test_one_id_with_two_kinds_of_records_is_refused():
     clear = ClearRecord(id=run("x", "p").records[1].id, seq=2)
     other = replace(run("x"), records=(*run("x").records, clear))
-    with pytest.raises(ReplayError, match="clear of B is not what A has under its id: field type differs"):
+    with pytest.raises(ReplayError, match="clear differs in B and A: field type differs"):
         merge_recordings(run("x"), run("x", "p"), other)
 
 
@@ -298,16 +298,16 @@ async def parted(model, tmp_path) -> list[Recording]:
 
 async def test_both_branches_of_real_sessions_run_again(parted, model):
     merged, folder = merge_recordings(*parted).recording, model[2]
-    again, so_far = Agent(KinConfig(workdir=folder, policy="yolo")), SoFar()
+    again, so_far = Agent(KinConfig(workdir=folder, policy="yolo")), RunState()
     drifts = []
     for each in merged.turns:
-        assert so_far.knows(each.parent)
+        assert so_far.includes(each.parent)
         known = again.history.call_ids
-        rerun = Rerun(each, again.workspace.root, approve_recorded=True, known_ids=known, so_far=so_far)
+        rerun = TurnReplayer(each, again.workspace.root, approve_recorded=True, known_ids=known, run_state=so_far)
         rerun.prepare(again)
         async for event in again.act(rerun.prompt):
             drifts += [rerun.compare(event.call)[1].kind] if isinstance(event, ToolResultEvent) else []
-        so_far.ran(each, again.turns[-1])
+        so_far.record_turn(each, again.turns[-1])
     await again.aclose()
     assert drifts == ["same"] * 4
     assert [turn.prompt for turn in merged.turns] == ["begin", "one", "three", "two"]
@@ -343,7 +343,7 @@ def notebook(*sources: str, **metadata):
 
 
 def joined(base, a, b) -> list[str]:
-    merged = merge_cells(*(comparable(notebook(*cells)) for cells in (base, a, b)))
+    merged = merge_cells(*(normalized(notebook(*cells)) for cells in (base, a, b)))
     nbformat.validate(merged.nb | {"nbformat_minor": 5})
     return [cell["source"].replace("**Merged:**", "!").partition(" ")[0] for cell in merged.nb["cells"]]
 
@@ -406,7 +406,7 @@ def test_a_cell_has_its_outputs_tags_and_the_notebook_its_settings_from_the_side
     b["cells"][1]["metadata"]["tags"] = ["slow"]
     a["metadata"]["title"], b["metadata"]["author"] = "of a", "of b"
     del b["metadata"]["kernelspec"]
-    nb = merge_cells(comparable(base), comparable(a), comparable(b)).nb
+    nb = merge_cells(normalized(base), normalized(a), normalized(b)).nb
     assert [cell["outputs"][0]["text"] for cell in nb["cells"]] == ["b", "a"]
     assert nb["cells"][1]["metadata"] == {"tags": ["slow"]}
     assert nb["metadata"] == {"title": "of a", "author": "of b"}
@@ -433,7 +433,7 @@ def plays(nb) -> Recording:
     for has_ids in (True, False):
         playback, shown = Playback(Book.collect(nb)), set()
         for cell in nb["cells"]:
-            key = speaking_key(nb, cell)
+            key = conversation_key(nb, cell)
             if key is not None:
                 records, by_another = playback.play(key, cell["id"] if has_ids else None)
                 held = {raw["id"] for raw in cell["metadata"]["kin"]["records"]}
@@ -453,14 +453,14 @@ def test_a_forked_notebook_keeps_both_branches_and_each_cell_shows_its_own_answe
     assert sources(merged.nb) == ["x", "own", "p", "of-a", "q", "r", "of-b"]
     session = plays(merged.nb)
     assert said(session.records) == ["x", "p", "q", "r"]
-    assert session == replace(merged.merged.recording, listed=session.listed)
+    assert session == replace(merged.merged.recording, saved_shas=session.saved_shas)
     assert merged.notes == 0
     assert f"%kin replay {session.name}" in merged.nb["cells"][0]["source"]
     book = Book.collect(merged.nb)
     assert book.head() == merged.merged.head == run("x", "q", "r").records[-1]
     assert sent(book) == ["x", "q", "r"]
     for cell in merged.nb["cells"]:
-        if speaking_key(merged.nb, cell) is not None:
+        if conversation_key(merged.nb, cell) is not None:
             own = next(each for source in (a, b) for each in source["cells"] if each["source"] == cell["source"])
             assert cell["outputs"] == own["outputs"]
 
@@ -530,11 +530,11 @@ def test_the_side_that_did_not_go_on_may_have_changed_its_own_cells():
 def test_what_a_notebook_was_made_of_two_can_be_merged_again():
     base, a, b = saved(run("x")), saved(run("x", "p")), saved(run("x", "q"))
     first = merge_notebooks(base, a, b).nb
-    assert merge_notebooks(a, a, first).merged.how == "b"
+    assert merge_notebooks(a, a, first).merged.kind == "b"
     third = run("x", "r")
     again = merge_notebooks(base, first, saved(third))
     assert said(plays(again.nb).records) == ["x", "p", "q", "r"]
-    assert again.merged.how == "fork"
+    assert again.merged.kind == "fork"
 
 
 @pytest.mark.parametrize("form", ["portable", "sidecar"])
@@ -548,7 +548,7 @@ def test_the_form_of_a_is_the_form_of_what_comes_out(form, tmp_path):
     write_notebook(found.nb, tmp_path / "m.ipynb")
     assert (tmp_path / "m.kin.json").exists() == (form == "sidecar")
     nb = load_notebook(tmp_path / "m.ipynb")
-    assert any(map(is_embedding, nb["cells"])) == (form == "portable")
+    assert any(map(is_recording_cell, nb["cells"])) == (form == "portable")
     assert [turn.prompt for turn in read_recording(nb).turns] == ["x", "p", "q"]
 
 
@@ -690,7 +690,7 @@ def test_an_error_writes_nothing(kin, tmp_path):
     write_notebook(saved(changed(run("x", "p"), 0, message="redacted")), tmp_path / "other.ipynb")
     code, out, err = kin("merge", "base.ipynb", "other.ipynb", "b.ipynb")
     assert (code, out) == (1, "")
-    assert "turn 1 of A is not what BASE has under its id: field message differs" in err
+    assert "turn 1 differs in A and BASE: field message differs" in err
     assert kin("merge", *NAMES, "-o", "no/where.ipynb")[::2] == (
         1,
         f"{tmp_path / 'no' / 'where.ipynb'} cannot be written: No such file or directory\n",

@@ -16,7 +16,7 @@ from kin_nb.replay.book import Book
 from kin_nb.replay.cell_keys import cell_key
 from kin_nb.replay.format.notebook_codec import raw_records, read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.format.output_records import KEY
+from kin_nb.replay.format.output_records import RECORD_KEY
 from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
@@ -73,7 +73,7 @@ def test_both_went_on_is_a_fork(base, ours, tmp_path, capsys):
     merged = read_recording(nb)
     assert merged.records == (*TALK.records, OURS.turns[-1], THEIRS.turns[-1])
     assert [each.shown for each in Book.collect(nb).cells] == [(record,) for record in merged.records]
-    assert KEY not in json.dumps([cell.get("outputs") for cell in nb["cells"]])
+    assert RECORD_KEY not in json.dumps([cell.get("outputs") for cell in nb["cells"]])
 
 
 def test_a_turn_that_only_one_has_is_a_difference(base, ours, capsys):
@@ -97,7 +97,7 @@ def test_an_output_that_was_changed_and_hashed_anew_is_refused_with_its_field(ba
     other = OURS.turns[-1].model_copy(update={"message": "not so"})
     theirs = notebook(tmp_path / "b.ipynb", replace(OURS, records=(*TALK.records, other)))
     assert main(["merge", str(base), str(ours), str(theirs)]) == 1
-    assert "turn 3 of B is not what A has under its id: field message differs" in capsys.readouterr().err
+    assert "turn 3 differs in B and A: field message differs" in capsys.readouterr().err
 
 
 def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_named(base, ours, tmp_path, capsys):
@@ -133,12 +133,12 @@ def test_what_a_named_session_did_stays_its_own(base, tmp_path):
     assert book.head() == TALK.records[-1]
     assert book.head("helper") == taken
     assert [raw["id"] for _, raw in raw_records(nb)][-2:] == [asked.id, taken.id]
-    assert read_recording(nb).beside == {asked.id: "helper", taken.id: "helper"}
+    assert read_recording(nb).session_names == {asked.id: "helper", taken.id: "helper"}
 
 
 def test_a_session_that_nobody_can_name_is_refused_and_without_that_output_all_is_well(base, ours, tmp_path, capsys):
     nb = json.loads(ours.read_text())
-    nb["cells"][-1]["outputs"][0]["metadata"][KEY]["session"]["session"] = "../\x1b[31m"
+    nb["cells"][-1]["outputs"][0]["metadata"][RECORD_KEY]["session"]["session"] = "../\x1b[31m"
     ours.write_text(json.dumps(nb))
     for command in (["diff", str(base), str(ours)], ["save", str(ours), str(tmp_path / "out.ipynb")]):
         assert main(command) == 1

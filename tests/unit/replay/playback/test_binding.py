@@ -9,9 +9,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
-from kin_nb.replay.binding_cells import BOUND
+from kin_nb.replay.binding_cells import BINDING_TAG
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import following_key
+from kin_nb.replay.cell_keys import flow_key
 from kin_nb.replay.playback.binding import MissingVariables, missing_variables, used_names, without_outputs
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
@@ -105,7 +105,7 @@ def test_a_cell_that_cannot_be_parsed_is_read_by_its_words(source):
 def test_a_variable_that_a_cell_uses_is_missing_with_the_code_of_a_saved_notebook():
     whole = recording(asked(1, ran("import json\nprint(json)"), ran("a = 1", "a"), ran("b = json.dumps(a)", "b")))
     found = missing(front_end(whole, "print(b)"))
-    (cell,) = [each for each in session_notebook(whole)["cells"] if BOUND in each["metadata"].get("tags", [])]
+    (cell,) = [each for each in session_notebook(whole)["cells"] if BINDING_TAG in each["metadata"].get("tags", [])]
     assert names(found) == ("b",)
     assert sources(found) == [cell["source"].partition("\n")[2]] == ["a = 1\n\nimport json\n\nb = json.dumps(a)"]
 
@@ -145,7 +145,7 @@ def test_a_turn_with_a_bound_cell_misses_nothing_whatever_became_of_its_id_or_it
     whole = recording(asked(1, ran("a = 1", "a")), asked(2, ran("b = 1", "b")))
     nb = session_notebook(whole, source_nb=front_end(whole, "a + b"))
     assert [missing(nb, n) for n in range(2)] == [None, None]
-    bound = [cell for cell in nb["cells"] if BOUND in cell["metadata"].get("tags", [])]
+    bound = [cell for cell in nb["cells"] if BINDING_TAG in cell["metadata"].get("tags", [])]
     bound[0]["id"] = "renumbered"
     bound[1]["source"] = "b = 2"
     assert [missing(nb, n) for n in range(2)] == [None, None]
@@ -156,7 +156,7 @@ def test_a_turn_with_a_bound_cell_misses_nothing_whatever_became_of_its_id_or_it
 
 def test_all_turns_of_a_flow_are_one_question():
     first = asked(1, ran("a = 1", "a"))
-    second = asked(2, ran("b = a", "b"), cell_id="cell1").model_copy(update={"key": following_key(first.key, 1)})
+    second = asked(2, ran("b = a", "b"), cell_id="cell1").model_copy(update={"key": flow_key(first.key, 1)})
     found = missing(front_end(recording(first, second), "print(b, a)"))
     assert (names(found), sources(found), found and found.turn) == (("a", "b"), ["a = 1", "b = a"], 2)
 

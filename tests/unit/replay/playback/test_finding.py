@@ -11,9 +11,9 @@ import pytest
 
 from kin_nb.replay.errors import RecordingError, RecordingNotFoundError, UnreadableNotebookError
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
-from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
 from kin_nb.replay.playback.locate import MAX_FILES, find_recording
-from kin_nb.replay.playback.process_context import Parent, Surroundings
+from kin_nb.replay.playback.process_context import ParentProcess, ProcessContext
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import SESSION, carried_of, recording, turn
@@ -43,8 +43,8 @@ def saved(session, tmp_path):
 def find(digest, tmp_path):
     def find(*, digest=digest, from_path=None, store=None, cwd=tmp_path, **around):
         around = {"environ": {}, **around}
-        surroundings = Surroundings(cwd=cwd, **around)
-        return find_recording(SESSION, digest, surroundings=surroundings, from_path=from_path, store=store)
+        surroundings = ProcessContext(cwd=cwd, **around)
+        return find_recording(SESSION, digest, context=surroundings, from_path=from_path, store=store)
 
     return find
 
@@ -103,7 +103,7 @@ def test_of_several_copies_the_one_that_was_written_last_is_in_use(find, saved, 
 def test_a_copy_is_found_through_a_parents_arguments(find, saved, tmp_path):
     copy = saved("papermill/in.ipynb")
     (tmp_path / "cwd").mkdir()
-    parent = Parent(("papermill", "in.ipynb", "out.ipynb"), copy.parent)
+    parent = ParentProcess(("papermill", "in.ipynb", "out.ipynb"), copy.parent)
     assert find(cwd=tmp_path / "cwd", parents=(parent,)).path == copy
 
 
@@ -185,14 +185,14 @@ def test_at_most_a_fixed_number_of_files_is_read(find, saved, tmp_path):
 def test_a_name_that_is_none_is_refused(name, tmp_path):
     session, _, digest = name.partition("@")
     with pytest.raises(RecordingError, match="SESSION@DIGEST"):
-        find_recording(session, digest, surroundings=Surroundings(tmp_path, {}))
+        find_recording(session, digest, context=ProcessContext(tmp_path, {}))
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes' arguments are read on Linux only")
 def test_a_real_child_sees_its_parents_notebook_and_no_other_variables(saved, tmp_path):
     path = saved("real/in.ipynb")
     child = (
-        "from kin_nb.replay.playback.locate import Surroundings; here = Surroundings.here(); "
+        "from kin_nb.replay.playback.process_context import ProcessContext; here = ProcessContext.current(); "
         "print(*here.near_files(), sorted(here.environ))"
     )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True, cwd='..')"
@@ -226,7 +226,7 @@ def test_of_several_copies_the_one_whose_outputs_carry_what_came_later_is_in_use
     nb = as_node(load_notebook(used))
     more = turn(3, "more", cell_id="more")
     metadata = carried_of(recording(*session.records, more), more)
-    kept = {KEPT: [{"cell": "more", "carried": metadata[KEY]}]}
+    kept = {BACKUP_KEY: [{"cell": "more", "carried": metadata[RECORD_KEY]}]}
     nb["cells"][1]["outputs"][0]["metadata"] |= metadata if where == "output" else kept
     write_notebook(nb, used, replacing=True)
     os.utime(used, (1e9, 1e9))

@@ -23,10 +23,10 @@ from kin_nb.core.records import (
 from kin_nb.replay.book import Book
 from kin_nb.replay.cell_keys import command_key
 from kin_nb.replay.merging import merge_recordings
-from kin_nb.replay.playback.player import go_on
+from kin_nb.replay.playback.player import resume_from
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.sources import join, session_in_log
+from kin_nb.replay.saving.sources import combine_records, session_from_log
 from tests.unit.replay.sessions import recording, turn, undo
 
 BEGAN = "a" * 40
@@ -61,7 +61,7 @@ def book_of(recorded: Recording) -> Book:
 async def gone_on(workspace: Path, recorded: Recording) -> Agent:
     agent = Agent(KinConfig(workdir=workspace))
     book = book_of(recorded)
-    go_on(agent, book, book.head())
+    resume_from(agent, book, book.head())
     return agent
 
 
@@ -69,7 +69,7 @@ async def said(workspace: Path, *records: SessionRecord, at: SessionRecord | Non
     """What is in the history of an agent that goes on from these, or of them from `at`."""
     agent = Agent(KinConfig(workdir=workspace))
     book = book_of(recording(*records))
-    go_on(agent, book, at or book.head())
+    resume_from(agent, book, at or book.head())
     await agent.aclose()
     return [str(message.content) for message in agent.messages if message.role != "system"]
 
@@ -102,11 +102,11 @@ async def test_what_the_recording_does_not_hold_is_listed(workspace):
 async def test_its_commit_is_the_one_where_the_first_turn_began(workspace, commit):
     agent = await gone_on(workspace, told(commit))
     await agent.aclose()
-    assert SessionMeta.of_session(agent.header, workspace).workspace.commit == commit
-    assert session_in_log(agent.journal.root_id, workspace).recording.meta.workspace.commit == commit
+    assert SessionMeta.from_header(agent.header, workspace).workspace.commit == commit
+    assert session_from_log(agent.journal.root_id, workspace).recording.meta.workspace.commit == commit
     resumed = Agent.resume(KinConfig(workdir=workspace), agent.journal.root_id)
     await resumed.aclose()
-    assert SessionMeta.of_session(resumed.header, workspace).workspace.commit == commit
+    assert SessionMeta.from_header(resumed.header, workspace).workspace.commit == commit
 
 
 async def test_so_it_is_of_two_that_went_on_and_are_merged(workspace):
@@ -115,7 +115,7 @@ async def test_so_it_is_of_two_that_went_on_and_are_merged(workspace):
     for prompt in "pq":
         agent = await gone_on(workspace, base)
         await agent.aclose()
-        meta = SessionMeta.of_session(agent.header, workspace)
+        meta = SessionMeta.from_header(agent.header, workspace)
         own = turn(3, prompt, cell_id=prompt, id=prompt * 16, parent=base.turns[-1].head)
         sides.append(Recording(meta, (*base.turns, own)))
     merged = merge_recordings(base, *sides).recording
@@ -190,9 +190,9 @@ async def test_a_turn_whose_cell_was_deleted_is_named_and_not_sent(workspace):
     assert await said(workspace, a, c) == [*ALL[:2], *ALL[4:]]
     agent = Agent(KinConfig(workdir=workspace))
     book = book_of(recording(a, c))
-    found = go_on(agent, book, book.head())
+    found = resume_from(agent, book, book.head())
     await agent.aclose()
-    assert (found.turns, found.missing) == ((a, c), (b.id,))
+    assert (found.turns, found.missing_ids) == ((a, c), (b.id,))
 
 
 async def test_new_turns_come_after_all_that_the_notebook_holds(workspace):
@@ -200,7 +200,7 @@ async def test_new_turns_come_after_all_that_the_notebook_holds(workspace):
     a, b, c = recording(A, B, C).turns
     branch = turn(9, "branch", parent=a.head, ancestors=(a.id,), seq=20)
     agent = Agent(KinConfig(workdir=workspace))
-    go_on(agent, book_of(recording(a, b, c, branch)), c)
+    resume_from(agent, book_of(recording(a, b, c, branch)), c)
     undone = await agent.undo()
     await agent.aclose()
     assert agent.header["turns_before"] == 9
@@ -220,7 +220,7 @@ async def test_what_was_gone_on_with_is_in_its_log_with_the_ids_that_the_noteboo
     recorded = recording(A, B, C)
     agent = await gone_on(workspace, recorded)
     await agent.aclose()
-    named = session_in_log(agent.journal.root_id, workspace)
+    named = session_from_log(agent.journal.root_id, workspace)
     assert named.taken_over == {record.id for record in recorded.records}
     assert [each.id for each in named.recording.turns] == [each.id for each in recorded.turns]
-    assert join(recorded.records, named.recording.records, named.taken_over) == recorded.records
+    assert combine_records(recorded.records, named.recording.records, named.taken_over) == recorded.records

@@ -35,4 +35,4 @@ def test_the_notice_shows_the_same_bytes_whatever_was_deleted_or_pasted_since():
 
 def test_records_of_a_later_version_are_named():
     others = tuple(canonical_json({"type": kind, "n": n}) for n, kind in enumerate(("vote", "poll", "vote")))
-    assert "kept but not played: poll, vote." in said(recording(turn(1, "a"), others=others))
+    assert "kept but not played: poll, vote." in said(recording(turn(1, "a"), unknown_records=others))

@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.core.records import ClearRecord, SessionRecord
 from kin_nb.replay.book import Book, CellEntry
-from kin_nb.replay.cell_keys import cell_key, command_key, following_key
+from kin_nb.replay.cell_keys import cell_key, command_key, flow_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.playback.player import Playback
 from tests.unit.replay.sessions import turn, undo
@@ -113,7 +113,7 @@ def record(word: str, number: int, option: str | None) -> SessionRecord:
         return undo(turn(1, "x"), type="redo" if word == "r" else "undo", key=key, **known)
     text, _, later = word.partition("+")
     key = key_of(text, option)
-    return turn(number, text, **known).model_copy(update={"key": following_key(key, int(later)) if later else key})
+    return turn(number, text, **known).model_copy(update={"key": flow_key(key, int(later)) if later else key})
 
 
 def page(words: str) -> Book:

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.workspace_copy import Most, copy_workspace
+from kin_nb.replay.rerun.workspace_copy import CopyLimit, copy_workspace
 
 EVIL = "#!/bin/sh\ntouch {canary}\ncat\n"
 
@@ -195,12 +195,12 @@ def test_of_a_repository_that_is_too_large_only_the_workspace_is_unpacked(projec
     for number in range(20):
         (project / f"{number}.txt").write_text("x")
     recorded = commit(project)
-    copied = copy_workspace(project / "src", recorded, tmp_path / "copy", Most(files=10))
+    copied = copy_workspace(project / "src", recorded, tmp_path / "copy", CopyLimit(files=10))
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == [".git", "src"]
-    assert "in src alone, since the whole is over 10 files" in copied.says
+    assert "in src alone, since the whole is over 10 files" in copied.description
     assert git(copied.folder, "status", "--short") == ""
     with pytest.raises(ReplayError, match=r"too large to copy \(over 10 files"):
-        copy_workspace(project, recorded, tmp_path / "copy2", Most(files=10))
+        copy_workspace(project, recorded, tmp_path / "copy2", CopyLimit(files=10))
 
 
 def test_links_that_are_mended_or_left_out_are_no_changes(project, tmp_path):

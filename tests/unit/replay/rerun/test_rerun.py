@@ -19,7 +19,7 @@ from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import Preview
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.rerun.drift import Drift
-from kin_nb.replay.rerun.turn_replayer import INTERRUPTED, Rerun
+from kin_nb.replay.rerun.turn_replayer import INTERRUPTED, TurnReplayer
 from tests.unit.replay.sessions import turn
 
 YES = RecordedDecision(verdict="allow", by="person", reason="asked", scope="session")
@@ -51,9 +51,9 @@ class Again:
 
     def __init__(self, record: TurnRecord, workspace: Path, *, approve_recorded: bool = True) -> None:
         self.agent = Agent(KinConfig(workdir=workspace))
-        self.rerun = Rerun(record, self.agent.workspace.root, approve_recorded=approve_recorded)
+        self.rerun = TurnReplayer(record, self.agent.workspace.root, approve_recorded=approve_recorded)
         self.agent.backend = self.rerun.backend
-        self.agent.set_ask(self.rerun.asking(self._ask))
+        self.agent.set_ask(self.rerun.answer_approvals(self._ask))
         self.asked: list[ApprovalRequest] = []
         self.compared: list[tuple[RecordedCall, Drift]] = []
 
@@ -170,7 +170,7 @@ async def test_a_call_with_other_arguments_than_recorded_is_asked(workspace):
     tool = again.agent.tool_manager.get("bash")
     other = tool.parse_args({"command": "rm -rf ."})
     request = ApprovalRequest("bash", other, "c1", "asked", Preview("rm", "rm"))
-    answer = await again.rerun.asking(again._ask)(request)
+    answer = await again.rerun.answer_approvals(again._ask)(request)
     assert not answer.approved
     assert again.asked == [request]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.records import RecordedCall
-from kin_nb.replay.rerun.drift import HARMLESS, compare_call
+from kin_nb.replay.rerun.drift import MATCHING, compare_call
 from kin_nb.replay.rerun.patterns import Pattern
-from kin_nb.replay.rerun.rules import UNSEEN, built_in_rules, named_programs
+from kin_nb.replay.rerun.rules import OPAQUE, built_in_rules, command_programs
 from kin_nb.replay.runner.run_environment import RECORDED_ENVIRONMENT
 
 RULES = built_in_rules()
@@ -44,21 +44,21 @@ NAMED = {
     "python3.13 -W error -m unittest": {"python", "unittest"},
     "venv/bin/python -m pip install x": {"python", "pip"},
     "venv/bin/pytest": {"pytest"},
-    "node_modules/.bin/jest": {"jest", UNSEEN},
+    "node_modules/.bin/jest": {"jest", OPAQUE},
     "/usr/bin/git diff": {"git"},
     "cd a && PYTHONPATH=. timeout 60 pytest 2>&1 | tail -3": {"cd", "timeout", "pytest", "tail"},
     "npx --yes jest --ci": {"npx", "jest"},
     "coverage run -m pytest": {"coverage", "run", "pytest"},
     "uv run --no-sync python3.12 -m unittest": {"uv", "run", "python", "unittest"},
-    "poetry run python tests/all.py": {"poetry", "run", "python", "all.py", UNSEEN},
-    "uv run make test": {"uv", "run", "make", "test", UNSEEN},
+    "poetry run python tests/all.py": {"poetry", "run", "python", "all.py", OPAQUE},
+    "uv run make test": {"uv", "run", "make", "test", OPAQUE},
     "python -m coverage run -m pytest": {"python", "coverage", "pytest"},
-    "python a.py": {"python", UNSEEN},
+    "python a.py": {"python", OPAQUE},
     "python -c 'print(1)'": {"python"},
-    "make -C sub": {"make", UNSEEN},
-    "npm test": {"npm", UNSEEN},
-    "./run.sh": {"run.sh", UNSEEN},
-    "bash run.sh": {"bash", UNSEEN},
+    "make -C sub": {"make", OPAQUE},
+    "npm test": {"npm", OPAQUE},
+    "./run.sh": {"run.sh", OPAQUE},
+    "bash run.sh": {"bash", OPAQUE},
     "for f in a b; do go test $f; done": {"for", "go"},
     "x=$(cargo test)": {"cargo"},
     "echo pytest; cat pytest.log": {"echo", "cat"},
@@ -71,7 +71,7 @@ NAMED = {
 
 @pytest.mark.parametrize("line", NAMED)
 def test_the_programs_that_a_line_names(line):
-    names = {name for name in named_programs(line) if re.fullmatch(r"[\w.-]+", name)}
+    names = {name for name in command_programs(line) if re.fullmatch(r"[\w.-]+", name)}
     assert names == NAMED[line]
 
 
@@ -191,7 +191,7 @@ def assert_no_false_alarm(tmp_path: Path, what: str, command: str) -> None:
     first = ran(tmp_path / "here", command, GIT_COMMITTER_DATE="2001-01-01T00:00:00+00:00")
     second = ran(tmp_path / "another place" / "and a longer one", command)
     assert first.output
-    assert (drift := compare_call(first, second)).kind in HARMLESS, (
+    assert (drift := compare_call(first, second)).kind in MATCHING, (
         f"{drift.detail}\n{first.output}\n---\n{second.output}"
     )
 

@@ -10,7 +10,7 @@ from kin_nb.core.records import RecordedCall
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun import rules
 from kin_nb.replay.rerun.drift import compare_call
-from kin_nb.replay.rerun.rules import built_in_rules, load_rules, under_rules
+from kin_nb.replay.rerun.rules import built_in_rules, compare_under_rules, load_rules
 
 BUILD = """
 [[rule]]
@@ -74,9 +74,9 @@ def test_a_rule_holds_for_the_commands_and_tools_that_it_names(load, more, comma
 
 
 def test_an_ordinary_cell_is_compared_only_under_rules_without_commands_and_tools(load):
-    assert under_rules("build 1", "build 2", load(BUILD)).equal
-    assert not under_rules("build 1", "build 2", load(BUILD + 'tools = ["bash"]')).equal
-    assert not under_rules("build 1", "build 2", load(BUILD + 'commands = ["make"]')).equal
+    assert compare_under_rules("build 1", "build 2", load(BUILD)).equal
+    assert not compare_under_rules("build 1", "build 2", load(BUILD + 'tools = ["bash"]')).equal
+    assert not compare_under_rules("build 1", "build 2", load(BUILD + 'commands = ["make"]')).equal
 
 
 def rule(**fields):
@@ -98,7 +98,7 @@ def rule(**fields):
     ],
 )
 def test_what_of_a_match_is_compared(load, pattern, compare, then, now, equal):
-    assert under_rules(then, now, load(rule(pattern=pattern, compare=compare))).equal is equal
+    assert compare_under_rules(then, now, load(rule(pattern=pattern, compare=compare))).equal is equal
 
 
 @pytest.mark.parametrize(

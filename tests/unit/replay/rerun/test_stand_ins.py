@@ -12,7 +12,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import MCPStdio
 from kin_nb.core.records import RecordedCall
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.stubs import NOT_HERE, SERVERS, servers
+from kin_nb.replay.rerun.stubs import NO_SUCH_TOOL, SERVERS_VARIABLE, configured_servers
 from tests.unit.replay.rerun.test_rerun import YES, Again, asking, bash, changed, refused
 
 
@@ -30,7 +30,7 @@ async def again(workspace: Path, *calls: RecordedCall, approve: bool = True) -> 
 async def test_the_recording_answers_and_it_is_said_and_what_comes_after_runs(workspace):
     run = await again(workspace, of_a_server("In {workspace}/a: clean."), bash("echo on", "on", call_id="c2"))
     assert run.kinds == ["played", "same"]
-    assert run.compared[0][1].detail == NOT_HERE
+    assert run.compared[0][1].detail == NO_SUCH_TOOL
     assert run.compared[0][0].output == "In {workspace}/a: clean."
     assert run.told[0] == f"In {workspace}/a: clean."
     assert run.rerun.drifts == []
@@ -68,7 +68,7 @@ async def test_a_server_that_is_named_and_does_not_start_is_drift(workspace):
     run = Again(asking(of_a_server()), workspace)
     server = MCPStdio(name="git", command=str(workspace / "no-such-server"))
     run.agent = Agent(run.agent.config.model_copy(update={"mcp_servers": [server]}))
-    run.agent.set_ask(run.rerun.asking(run._ask))
+    run.agent.set_ask(run.rerun.answer_approvals(run._ask))
     run.rerun.prepare(run.agent)
     assert (await run.run()).kinds == ["effect"]
 
@@ -83,13 +83,13 @@ async def test_a_recording_takes_no_tools_place(workspace, name):
 
 def test_servers_are_those_of_the_variable_as_the_setting_has_them():
     named = [{"name": "git", "command": "mcp-server-git"}, {"name": "docs", "url": "https://example.org/mcp"}]
-    assert [server.name for server in servers({SERVERS: json.dumps(named)})] == ["git", "docs"]
-    assert servers({}) == servers({SERVERS: " "}) == []
+    assert [server.name for server in configured_servers({SERVERS_VARIABLE: json.dumps(named)})] == ["git", "docs"]
+    assert configured_servers({}) == configured_servers({SERVERS_VARIABLE: " "}) == []
 
 
 @pytest.mark.parametrize("text", ["git", "{}", "[1]", '[{"name": "git"}]', '[{"command": "x"}]', "[" * 100_000])
 def test_what_is_no_list_of_servers_is_one_error_that_says_how_to_write_them(text):
     with pytest.raises(
-        ReplayError, match=rf"^{SERVERS} lists no MCP servers: .*\nWrite them as the setting mcp_servers"
+        ReplayError, match=rf"^{SERVERS_VARIABLE} lists no MCP servers: .*\nWrite them as the setting mcp_servers"
     ):
-        servers({SERVERS: text})
+        configured_servers({SERVERS_VARIABLE: text})

@@ -27,14 +27,14 @@ from kin_nb.core.records import (
 )
 from kin_nb.render import render_undo
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import command_key, moving_command, moving_source, speaking_key
+from kin_nb.replay.cell_keys import command_key, command_source, conversation_command, conversation_key
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.notebook_codec import raw_records, read_recording, write_recording
 from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import Drift
-from kin_nb.replay.rerun.turn_replayer import Rerun, SoFar, compare_undo, undo_again
-from kin_nb.replay.saving.build import Cell, session_notebook
+from kin_nb.replay.rerun.turn_replayer import RunState, TurnReplayer, compare_undo, replay_undo
+from kin_nb.replay.saving.build import ExecutedCell, session_notebook
 from tests.unit.replay.sessions import LONG, recording, turn, undo
 
 
@@ -128,9 +128,9 @@ def test_an_undo_that_no_cell_holds_is_not_written(undone):
 )
 def test_which_cells_move_the_conversation(source, kernel, command):
     nb = new_notebook(metadata={"kernelspec": {"name": kernel, "display_name": kernel}}, cells=[new_code_cell(source)])
-    assert moving_command(nb, nb["cells"][0]) == command
+    assert conversation_command(nb, nb["cells"][0]) == command
     if command is not None:
-        assert speaking_key(nb, nb["cells"][0]) == command_key(command)
+        assert conversation_key(nb, nb["cells"][0]) == command_key(command)
 
 
 def live(*cells: tuple[str, str]):
@@ -191,7 +191,7 @@ def test_texts_between_them_stay_where_they_were_written():
 
 def test_what_ran_in_a_kernel_without_a_file_plays_from_the_top():
     records = [each.model_copy(update={"cell_id": None}) for each in (ONE, TWO, TAKEN, AGAIN)]
-    nb = session_notebook(recording(*records), cells=[Cell(source) for source in (A[1], B[1], U[1], B[1])])
+    nb = session_notebook(recording(*records), cells=[ExecutedCell(source) for source in (A[1], B[1], U[1], B[1])])
     assert sources(nb) == [A[1], B[1], U[1], B[1]]
     assert_plays(nb)
 
@@ -220,7 +220,7 @@ def assert_plays(nb) -> None:
     for has_ids in (True, False):
         playback = Playback(Book.collect(nb))
         for cell in nb["cells"][1:]:
-            key = speaking_key(nb, cell)
+            key = conversation_key(nb, cell)
             if key is None:
                 continue
             shown, by_another = playback.play(key, cell["id"] if has_ids else None)
@@ -231,8 +231,8 @@ def assert_plays(nb) -> None:
 
 
 def test_an_undo_within_a_turn_is_one_of_one():
-    assert moving_source(undo(ONE)) == "%kin undo 1"
-    assert moving_source(undo(TWO, turns=(1, 2)), "helper") == "%kin --session helper undo 2"
+    assert command_source(undo(ONE)) == "%kin undo 1"
+    assert command_source(undo(TWO, turns=(1, 2)), "helper") == "%kin --session helper undo 2"
 
 
 CHANGED = FileChange(path="a", before="1" * 64, after="2" * 64)
@@ -270,21 +270,23 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.agent = Agent(KinConfig(workdir=folder, policy="yolo"))
-        self.so_far = SoFar()
+        self.run_state = RunState()
 
     async def turn(self, record: TurnRecord) -> None:
-        assert self.so_far.knows(record.parent)
+        assert self.run_state.includes(record.parent)
         known = self.agent.history.call_ids
-        rerun = Rerun(record, self.agent.workspace.root, approve_recorded=True, known_ids=known, so_far=self.so_far)
+        rerun = TurnReplayer(
+            record, self.agent.workspace.root, approve_recorded=True, known_ids=known, run_state=self.run_state
+        )
         rerun.prepare(self.agent)
         async for _ in self.agent.act(rerun.prompt):
             pass
-        self.so_far.ran(record, self.agent.turns[-1])
+        self.run_state.record_turn(record, self.agent.turns[-1])
         assert [call.output for call in self.agent.turns[-1].calls if call.status != "ok"] == []
 
     async def undo(self, record: UndoRecord) -> tuple[UndoRecord, Drift]:
-        done = await undo_again(self.agent, record, self.so_far)
-        self.so_far.moved(record)
+        done = await replay_undo(self.agent, record, self.run_state)
+        self.run_state.record_move(record)
         return done
 
     @property
@@ -349,8 +351,8 @@ async def test_a_turn_goes_on_from_within_one_that_was_cut_short(again):
 async def test_a_conversation_that_was_cleared_begins_anew(again):
     one = write(1, "one")
     await again.turn(one)
-    again.so_far.moved(ClearRecord(id="c" * 16, parent=one.head, seq=2))
-    assert again.so_far.is_at(None)
+    again.run_state.record_move(ClearRecord(id="c" * 16, parent=one.head, seq=2))
+    assert again.run_state.is_at(None)
     await again.turn(write(2, "two"))
     assert again.said == ["write two"]
 
@@ -360,8 +362,8 @@ async def test_a_turn_after_a_compaction_takes_its_summary_once(again):
     compaction = RecordedCompaction(summary="It was about {workspace}/a.txt.", summarised=4)
     compact = CompactRecord(id="c" * 16, parent=one.head, ancestors=(one.id,), seq=2, compaction=compaction)
     await again.turn(one)
-    again.so_far.moved(compact)
-    assert again.so_far.is_at(Ref(id=compact.id))
+    again.run_state.record_move(compact)
+    assert again.run_state.is_at(Ref(id=compact.id))
     await again.turn(write(2, "two", compact.head))
     first, *_, last = again.said
     assert f"It was about {again.agent.workspace.root}/a.txt." in first
@@ -369,26 +371,30 @@ async def test_a_turn_after_a_compaction_takes_its_summary_once(again):
 
 
 def test_it_is_known_which_places_of_the_recording_were_run():
-    so_far = SoFar()
+    so_far = RunState()
     one, two = turn(1, "a"), turn(2, "b", parent=Ref(id=turn(1, "a").id))
     compact = CompactRecord(id="c" * 16, parent=two.head, seq=3, compaction=RecordedCompaction(summary="s"))
-    assert so_far.knows(None), "a conversation that begins"
+    assert so_far.includes(None), "a conversation that begins"
     assert so_far.is_at(None)
-    assert not so_far.knows(one.head)
-    Rerun(one, Path(), approve_recorded=False, so_far=so_far)
-    assert not so_far.knows(one.head), "it was not begun"
-    so_far.ran(one, one.model_copy(update={"id": "e" * 16}))
-    assert so_far.place(one.id, 2) == Ref(id="e" * 16, step=2)
+    assert not so_far.includes(one.head)
+    TurnReplayer(one, Path(), approve_recorded=False, run_state=so_far)
+    assert not so_far.includes(one.head), "it was not begun"
+    so_far.record_turn(one, one.model_copy(update={"id": "e" * 16}))
+    assert so_far.place_in_run(one.id, 2) == Ref(id="e" * 16, step=2)
     assert so_far.is_at(one.head)
-    assert (so_far.knows(one.head), so_far.knows(Ref(id=one.id, step=1)), so_far.knows(two.head)) == (True, True, False)
-    so_far.moved(compact)
-    assert not so_far.knows(compact.head), "what it sums up was not run"
-    so_far.ran(two, two)
-    so_far.moved(compact)
-    assert (so_far.knows(compact.head), so_far.turns[compact.id]) == (True, two.id)
-    so_far.moved(undo(two, to=one))
+    assert (so_far.includes(one.head), so_far.includes(Ref(id=one.id, step=1)), so_far.includes(two.head)) == (
+        True,
+        True,
+        False,
+    )
+    so_far.record_move(compact)
+    assert not so_far.includes(compact.head), "what it sums up was not run"
+    so_far.record_turn(two, two)
+    so_far.record_move(compact)
+    assert (so_far.includes(compact.head), so_far.turns[compact.id]) == (True, two.id)
+    so_far.record_move(undo(two, to=one))
     assert so_far.is_at(one.head)
-    so_far.moved(ClearRecord(id="d" * 16, parent=one.head, seq=5))
+    so_far.record_move(ClearRecord(id="d" * 16, parent=one.head, seq=5))
     assert so_far.is_at(None)
 
 
@@ -408,7 +414,7 @@ async def test_an_undo_that_cannot_be_done_is_drift(again, record, why):
 
 
 async def test_an_undo_that_drifts_after_something_else_did_says_so(again):
-    again.so_far.drifted = True
+    again.run_state.drifted = True
     _, drift = await again.undo(undo(TWO, to=ONE))
     assert drift.detail.startswith("after drift: it cannot be done")
 
@@ -421,7 +427,7 @@ async def test_a_question_is_answered_as_it_was_and_no_other(tmp_path):
     async def person(question: Question) -> str:
         return f"asked {question.text}"
 
-    answer = Rerun(record, tmp_path, approve_recorded=False).answering(person)
+    answer = TurnReplayer(record, tmp_path, approve_recorded=False).answer_questions(person)
     assert await answer(Question("where?", call_id="call00001")) == f"in {tmp_path}"
     assert await answer(Question("why?", call_id="call00002")) == "asked why?"
     assert await answer(Question("who?", call_id="other")) == "asked who?"

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.workspace_copy import Most, copy_workspace
+from kin_nb.replay.rerun.workspace_copy import CopyLimit, copy_workspace
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_recorded_commit_is_unpacked_and_the_repository_left_alone(workspace
     copied = copy_workspace(workspace, recorded, tmp_path / "copy")
     assert (tmp_path / "copy" / "src" / "a.py").read_text() == "committed\n"
     assert files(copied.folder) == ["src/a.py"]
-    assert copied.says == f"commit {recorded[:12]} in a clone"
+    assert copied.description == f"commit {recorded[:12]} in a clone"
     worktrees = subprocess.run(["git", "worktree", "list"], cwd=workspace, check=True, capture_output=True, text=True)
     assert len(worktrees.stdout.splitlines()) == 1
 
@@ -58,7 +58,7 @@ def test_without_a_recorded_commit_the_files_are_copied_and_that_is_said(workspa
         (workspace / name).write_text("x")
     copied = copy_workspace(workspace, None, tmp_path / "copy")
     assert files(copied.folder) == ["src/a.py", "src/b.py"]
-    assert copied.says == "the files as they are now"
+    assert copied.description == "the files as they are now"
 
 
 @pytest.mark.parametrize("of", ["another repository", "no repository"])
@@ -78,13 +78,13 @@ def test_without_git_the_files_are_copied_and_that_is_said(workspace, tmp_path, 
     (workspace / "src" / "a.py").write_text("edited since\n")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     copied = copy_workspace(workspace / "src", recorded, tmp_path / "copy")
-    assert copied.says == f"the files as they are now (git is not installed, so not commit {recorded[:12]})"
+    assert copied.description == f"the files as they are now (git is not installed, so not commit {recorded[:12]})"
     assert (copied.folder / "a.py").read_text() == "edited since\n"
 
 
 def test_a_workspace_too_large_is_refused_before_anything_is_copied(workspace, tmp_path):
     with pytest.raises(ReplayError, match=r"too large to copy \(over 0 files"):
-        copy_workspace(workspace, None, tmp_path / "copy", Most(files=0))
+        copy_workspace(workspace, None, tmp_path / "copy", CopyLimit(files=0))
     assert files(tmp_path / "copy") == []
 
 
@@ -187,7 +187,7 @@ def test_a_link_that_leads_out_stays_in_files_as_they_are_and_is_named_where_a_c
     recorded = commit(workspace)
     copy = copy_workspace(workspace, recorded, tmp_path / "two")
     assert not (copy.folder / "data").is_symlink()
-    assert "without links that lead out of it: data" in copy.says
+    assert "without links that lead out of it: data" in copy.description
     assert (copy.folder / "src" / "a.py").is_file()
 
 

@@ -43,7 +43,7 @@ def test_a_worker_that_dies_is_a_failed_row_and_the_others_come_in_order(cluster
     ]
     told = []
     rows = replay_on_dask(cluster, [request(path) for path in paths], 60, told.append)
-    assert [row.exit_code for row in rows] == [1, 0, 1], [row.says for row in rows]
+    assert [row.exit_code for row in rows] == [1, 0, 1], [row.summary for row in rows]
     assert rows[0].error.startswith("on the cluster: KilledWorker")
     assert rows[2].error == "gone.ipynb cannot be read: No such file or directory."
     assert len(told) == 3

@@ -8,7 +8,7 @@ import pytest
 from nbformat import validate
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from kin_nb.replay.runner.options import inject, is_name, value_of
+from kin_nb.replay.runner.options import inject_parameters, is_name, parse_value
 
 HEAD = "%load_ext kin_nb\n%kin replay a@0123456789ab"
 
@@ -26,14 +26,14 @@ def sources(nb) -> list[str]:
 )
 def test_a_value_is_read_as_papermill_reads_it(text):
     resolve = pytest.importorskip("papermill.cli")._resolve_type
-    mine, theirs = value_of(text), resolve(text)
+    mine, theirs = parse_value(text), resolve(text)
     assert (mine, type(mine)) == (theirs, type(theirs))
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
 def test_a_number_that_has_no_literal_is_still_that_number(text):
     nb = new_notebook(cells=[cell(HEAD)])
-    inject(nb, [("x", text)])
+    inject_parameters(nb, [("x", text)])
     namespace = {}
     exec(sources(nb)[1], namespace)
     assert str(namespace["x"]) == text
@@ -53,27 +53,27 @@ def test_a_number_that_has_no_literal_is_still_that_number(text):
 )
 def test_the_cell_comes_after_the_parameters_else_after_the_head(cells, at):
     nb = new_notebook(cells=list(cells))
-    inject(nb, [("x", "2"), ("name", 'Ada\'s "2"'), ("x", "3")])
+    inject_parameters(nb, [("x", "2"), ("name", 'Ada\'s "2"'), ("x", "3")])
     assert nb["cells"].pop(at)["source"] == "# Parameters\nx = 3\nname = 'Ada\\'s \"2\"'"
     assert nb["cells"] == cells
 
 
 def test_what_was_injected_before_is_replaced():
     nb = new_notebook(cells=[cell("x = 1", "parameters"), cell("x = 2", "injected-parameters")])
-    inject(nb, [("x", "4")])
+    inject_parameters(nb, [("x", "4")])
     assert sources(nb) == ["x = 1", "# Parameters\nx = 4"]
 
 
 def test_no_parameters_no_cell():
     nb = new_notebook(cells=[cell(HEAD)])
-    inject(nb, [])
+    inject_parameters(nb, [])
     assert sources(nb) == [HEAD]
 
 
 def test_where_every_cell_is_a_prompt_this_one_is_python():
     nb = new_notebook(cells=[cell(HEAD)])
     nb["metadata"]["kernelspec"] = {"name": "kin"}
-    inject(nb, [("x", "1")])
+    inject_parameters(nb, [("x", "1")])
     assert sources(nb)[1] == "%%python\n# Parameters\nx = 1"
 
 
@@ -83,7 +83,7 @@ def test_the_notebook_stays_valid_with_and_without_cell_ids(minor):
     nb["nbformat_minor"] = minor
     if minor < 5:
         del nb["cells"][0]["id"]
-    inject(nb, [("x", "1")])
+    inject_parameters(nb, [("x", "1")])
     validate(nb)
 
 

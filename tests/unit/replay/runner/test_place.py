@@ -7,7 +7,7 @@ import pytest
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.recording import WorkspaceMeta
 from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.run_environment import place, workspace_of
+from kin_nb.replay.runner.run_environment import prepare, workspace_of
 from tests.unit.replay.sessions import recording, turn
 
 
@@ -19,7 +19,7 @@ def of(path: str):
 def test_a_recorded_path_that_no_folder_has_is_refused_in_one_line(path, tmp_path):
     with (
         pytest.raises(ReplayError, match=r"kin-nb replay --workspace PATH$") as caught,
-        place(tmp_path / "n.ipynb", of(path), ReplayOptions(tools=True)),
+        prepare(tmp_path / "n.ipynb", of(path), ReplayOptions(tools=True)),
     ):
         pass
     said = str(caught.value)

@@ -7,64 +7,71 @@ import pytest
 from kin_nb.core.config import KinConfig
 from kin_nb.core.interrupts import Interrupted
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.confined import ConfinedPlay, Failure, Played, in_words, not_its_own, played_after_saving
+from kin_nb.replay.runner.confined import (
+    CellFailure,
+    ConfinedPlay,
+    PlayResult,
+    confinement_cause,
+    describe_play,
+    play_and_report,
+)
 from kin_nb.replay.saving.preflight import Preflight
 from tests.unit.replay.sessions import recording, turn
 
 READ = Preflight(((3, "a.csv is not there"), (6, "no cell above it defines `x`")), ("Cell 4 never ran here.",))
-GONE = Failure("FileNotFoundError", "[Errno 2] No such file or directory: 'sales.csv'")
+GONE = CellFailure("FileNotFoundError", "[Errno 2] No such file or directory: 'sales.csv'")
 GIT_LOG = "Command '['git', 'log']' returned non-zero exit status 128."
 
 
 @pytest.mark.parametrize(
     ("failure", "says"),
     [
-        (Failure("gaierror", "[Errno -3] Temporary failure in name resolution"), "needs the network"),
+        (CellFailure("gaierror", "[Errno -3] Temporary failure in name resolution"), "needs the network"),
         (
-            Failure("ConnectError", "All failed", "...\nOSError: [Errno 101] Network is unreachable\n"),
+            CellFailure("ConnectError", "All failed", "...\nOSError: [Errno 101] Network is unreachable\n"),
             "needs the network",
         ),
-        (Failure("ConnectionRefusedError", "[Errno 111] Connection refused"), "needs the network"),
-        (Failure("KeyError", "'DB_PASSWORD'"), "needs the variable DB_PASSWORD, which may hold a secret"),
-        (Failure("OSError", "[Errno 30] Read-only file system: '/home/ann/x'"), "writes outside of the copy"),
-        (Failure("_ArrayMemoryError", "Unable to allocate"), "needs more memory"),
+        (CellFailure("ConnectionRefusedError", "[Errno 111] Connection refused"), "needs the network"),
+        (CellFailure("KeyError", "'DB_PASSWORD'"), "needs the variable DB_PASSWORD, which may hold a secret"),
+        (CellFailure("OSError", "[Errno 30] Read-only file system: '/home/ann/x'"), "writes outside of the copy"),
+        (CellFailure("_ArrayMemoryError", "Unable to allocate"), "needs more memory"),
         (
-            Failure("FileNotFoundError", "[Errno 2] No such file or directory: '../here.csv'"),
+            CellFailure("FileNotFoundError", "[Errno 2] No such file or directory: '../here.csv'"),
             "reads ../here.csv, which is not in the copy",
         ),
         (
-            Failure("RuntimeError", "Set api_key or the environment variable DB_PASSWORD."),
+            CellFailure("RuntimeError", "Set api_key or the environment variable DB_PASSWORD."),
             "needs the variable DB_PASSWORD, which may hold a secret",
         ),
-        (Failure("OperationalError", "attempt to write a readonly database"), "writes outside of the copy"),
-        (Failure("OperationalError", "unable to open database file"), "may need a database outside of the copy"),
-        (Failure("CalledProcessError", GIT_LOG), "needs a git repository, which the copy is not"),
+        (CellFailure("OperationalError", "attempt to write a readonly database"), "writes outside of the copy"),
+        (CellFailure("OperationalError", "unable to open database file"), "may need a database outside of the copy"),
+        (CellFailure("CalledProcessError", GIT_LOG), "needs a git repository, which the copy is not"),
         (
-            Failure("RuntimeError", "fatal: not a git repository (or any of the parent directories): .git"),
+            CellFailure("RuntimeError", "fatal: not a git repository (or any of the parent directories): .git"),
             "needs a git repository, which the copy is not",
         ),
         (
-            Failure("FileNotFoundError", "No such file or directory (os error 2): ../here.csv"),
+            CellFailure("FileNotFoundError", "No such file or directory (os error 2): ../here.csv"),
             "reads ../here.csv, which is not in the copy",
         ),
         (GONE, ""),
-        (Failure("RuntimeError", "MY_DB_PASSWORD_2 is wrong"), ""),
-        (Failure("KeyError", "'total'"), ""),
-        (Failure("ValueError", "the network of roads is empty"), ""),
+        (CellFailure("RuntimeError", "MY_DB_PASSWORD_2 is wrong"), ""),
+        (CellFailure("KeyError", "'total'"), ""),
+        (CellFailure("ValueError", "the network of roads is empty"), ""),
     ],
 )
 def test_what_only_the_confinement_takes_from_a_cell_is_told_from_what_stops_it_anywhere(failure, says):
-    assert not_its_own(failure, {"DB_PASSWORD"}, lambda name: name == "../here.csv", str) == says
+    assert confinement_cause(failure, {"DB_PASSWORD"}, lambda name: name == "../here.csv", str) == says
 
 
 def test_the_play_in_words():
-    assert in_words(Played(12, 12), 30, "") == "Played once, without network, in a copy: 12 of 12 cells ran."
-    assert in_words(Played(12, 6, 8), 30, "") == "Stopped after 30 s in cell 8; 6 of 12 cells ran."
-    assert in_words(Played(12, 0, 1), 30, "") == "Stopped after 30 s in cell 1; 0 of 12 cells ran."
-    assert in_words(Played(12, 4, 5, GONE), 30, "needs the network") == (
+    assert describe_play(PlayResult(12, 12), 30, "") == "Played once, without network, in a copy: 12 of 12 cells ran."
+    assert describe_play(PlayResult(12, 6, 8), 30, "") == "Stopped after 30 s in cell 8; 6 of 12 cells ran."
+    assert describe_play(PlayResult(12, 0, 1), 30, "") == "Stopped after 30 s in cell 1; 0 of 12 cells ran."
+    assert describe_play(PlayResult(12, 4, 5, GONE), 30, "needs the network") == (
         "Cell 5 needs the network, so a play confined to a copy ends there; 4 of 12 cells ran."
     )
-    assert in_words(Played(12, 4, 5, GONE), 30, "") == (
+    assert describe_play(PlayResult(12, 4, 5, GONE), 30, "") == (
         "Stopped at cell 5: FileNotFoundError: [Errno 2] No such file or directory: 'sales.csv' (played once, in a copy; "
         "4 of 12 cells ran)."
     )
@@ -74,15 +81,15 @@ def test_the_play_in_words():
 def said(tmp_path, monkeypatch):
     """(lines, whether it stops, whether it was played) after a play that ended so, or raised that."""
 
-    def said(ended: Played | BaseException):
-        def run(self: ConfinedPlay, on_cell: object) -> Played:
+    def said(ended: PlayResult | BaseException):
+        def run(self: ConfinedPlay, on_cell: object) -> PlayResult:
             if isinstance(ended, BaseException):
                 raise ended
             return ended
 
         monkeypatch.setattr(ConfinedPlay, "run", run)
         play = ConfinedPlay(tmp_path / "a b.ipynb", {"cells": []}, recording(turn(1, "first")), KinConfig(), 30)
-        found = played_after_saving(play, READ, "a b.ipynb", lambda text: text.replace("sales", "***"), lambda *_: None)
+        found = play_and_report(play, READ, "a b.ipynb", lambda text: text.replace("sales", "***"), lambda *_: None)
         return found.lines, found.stops, found.played
 
     return said
@@ -102,11 +109,11 @@ BY_READING = [
 
 def test_a_whole_play_proves_what_reading_found_wrong(said):
     lines = ["Played once, without network, in a copy: 9 of 9 cells ran.", "Cell 4 never ran here."]
-    assert said(Played(9, 9)) == (lines, False, True)
+    assert said(PlayResult(9, 9)) == (lines, False, True)
 
 
 def test_what_stops_a_play_is_named_without_what_a_save_takes_out_and_reading_adds_what_is_below(said):
-    lines, stops, played = said(Played(9, 4, 5, GONE))
+    lines, stops, played = said(PlayResult(9, 4, 5, GONE))
     assert lines == [
         f"{STOPPED} To play it whole: {CHECK}",
         *BY_READING[1:],
@@ -116,17 +123,17 @@ def test_what_stops_a_play_is_named_without_what_a_save_takes_out_and_reading_ad
 
 def test_what_a_save_takes_out_is_taken_out_before_a_long_error_is_cut(said, tmp_path):
     cut = "p" * 370 + " sales" * 20
-    assert "sal" not in said(Played(9, 4, 5, Failure("ValueError", cut)))[0][0]
+    assert "sal" not in said(PlayResult(9, 4, 5, CellFailure("ValueError", cut)))[0][0]
     path = "./" * 195 + "sales.csv"
     (tmp_path / "sales.csv").write_text("x")
-    lines, _, _ = said(Played(9, 4, 5, Failure("FileNotFoundError", f"No such file or directory: '{path}'")))
+    lines, _, _ = said(PlayResult(9, 4, 5, CellFailure("FileNotFoundError", f"No such file or directory: '{path}'")))
     assert "which is not in the copy" in lines[0]
     assert "sal" not in lines[0]
 
 
 def test_a_play_that_takes_too_long_says_how_far_it_came_and_is_no_stop(said, monkeypatch):
     monkeypatch.setitem(globals(), "READ", Preflight())
-    lines, stops, _ = said(Played(9, 4, 5))
+    lines, stops, _ = said(PlayResult(9, 4, 5))
     assert lines == [f"Stopped after 30 s in cell 5; 4 of 9 cells ran. To play it whole: {CHECK}"]
     assert not stops
 

@@ -14,20 +14,20 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell
 
-from kin_nb.replay.commands.replay import RowCounter
+from kin_nb.replay.commands.replay import ProgressCounter
 from kin_nb.replay.runner import pool
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.pool import replay_in_process, replay_many
 from kin_nb.replay.runner.results import (
     CallResult,
     CellResult,
+    NotebookResult,
     ReplayReport,
-    Row,
     as_json,
-    row_from,
-    rows_json,
-    table,
-    worst,
+    result_from_json,
+    results_json,
+    results_table,
+    worst_exit_code,
 )
 from kin_nb.replay.runner.run_notebook import Request
 from kin_nb.replay.saving.build import session_notebook
@@ -55,30 +55,36 @@ def script(tmp_path: Path, text: str, monkeypatch) -> Request:
 
 
 def test_of_many_the_worst_is_an_error_then_drift():
-    rows = {code: Row("x", code) for code in (0, 1, 3)}
-    assert worst([rows[0], rows[3], rows[0]]) == 3
-    assert worst([rows[3], rows[1], rows[3]]) == 1
-    assert (worst([rows[0]]), worst([])) == (0, 0)
+    rows = {code: NotebookResult("x", code) for code in (0, 1, 3)}
+    assert worst_exit_code([rows[0], rows[3], rows[0]]) == 3
+    assert worst_exit_code([rows[3], rows[1], rows[3]]) == 1
+    assert (worst_exit_code([rows[0]]), worst_exit_code([])) == (0, 0)
 
 
 def test_a_row_comes_back_as_it_was():
     report = ReplayReport(
         "playback", Path("x"), (CellResult(1, "differs", "é\ud83d"),), (), (CallResult(1, 1, "b", "text"),)
     )
-    for row in (Row.of("a.ipynb", report), Row.failed("a.ipynb", "gone")):
-        assert row_from(as_json(row)) == row
+    for row in (NotebookResult.of("a.ipynb", report), NotebookResult.failed("a.ipynb", "gone")):
+        assert result_from_json(as_json(row)) == row
 
 
 def test_the_document_has_every_notebook_in_order_and_the_worst_code():
-    rows = [Row.failed("b.ipynb", "gone"), Row("a.ipynb", 0)]
-    said = rows_json(rows)
+    rows = [NotebookResult.failed("b.ipynb", "gone"), NotebookResult("a.ipynb", 0)]
+    said = results_json(rows)
     assert said.index("b.ipynb") < said.index("a.ipynb")
     assert said.startswith('{\n  "exit_code": 1')
 
 
 def test_the_table_says_of_each_what_is_wrong_and_counts():
     drifted = ReplayReport("tools", Path("x"), (), (), (CallResult(1, 2, "bash", "effect", "exit code"),))
-    said = table([Row("long-name.ipynb", 0), Row.of("b.ipynb", drifted), Row.failed("c.ipynb", "two\nlines")])
+    said = results_table(
+        [
+            NotebookResult("long-name.ipynb", 0),
+            NotebookResult.of("b.ipynb", drifted),
+            NotebookResult.failed("c.ipynb", "two\nlines"),
+        ]
+    )
     assert said.splitlines() == [
         "same    long-name.ipynb",
         "drift   b.ipynb          turn 1, step 2, bash: effect: exit code",
@@ -101,9 +107,9 @@ class Terminal(io.StringIO):
 )
 def test_progress_is_one_line_on_a_terminal_and_a_line_each_elsewhere(monkeypatch, stream, says):
     monkeypatch.setattr(sys, "stderr", stream())
-    told = RowCounter(2)
-    told(Row("a.ipynb", 0))
-    told(Row.failed("b.ipynb", "gone"))
+    told = ProgressCounter(2)
+    told(NotebookResult("a.ipynb", 0))
+    told(NotebookResult.failed("b.ipynb", "gone"))
     told.end()
     assert sys.stderr.getvalue() == says
 
@@ -117,14 +123,14 @@ def test_each_has_a_kernel_of_its_own_and_rows_come_in_the_order_of_the_requests
         tmp_path / "broken.ipynb",
         write(tmp_path / "kills.ipynb", "import os; os.kill(os.getpid(), 9)"),
     ]
-    told: list[Row] = []
+    told: list[NotebookResult] = []
     rows = replay_many([request(path) for path in paths], 2, None, told.append)
     assert [row.notebook for row in rows] == [path.name for path in paths]
-    assert [row.exit_code for row in rows] == [0, 1, 1, 1], [row.says for row in rows]
+    assert [row.exit_code for row in rows] == [0, 1, 1, 1], [row.summary for row in rows]
     assert sorted(row.notebook for row in told) == sorted(path.name for path in paths)
-    assert "cannot be read" in rows[1].says
-    assert "not complete JSON" in rows[2].says
-    assert rows[3].says == "cell 3: the kernel died"
+    assert "cannot be read" in rows[1].summary
+    assert "not complete JSON" in rows[2].summary
+    assert rows[3].summary == "cell 3: the kernel died"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +146,7 @@ def test_each_has_a_kernel_of_its_own_and_rows_come_in_the_order_of_the_requests
     ],
 )
 def test_a_worker_that_dies_or_prints_rubbish_is_a_failed_row(tmp_path, monkeypatch, text, says):
-    assert replay_in_process(script(tmp_path, text, monkeypatch), None) == Row.failed("a.ipynb", says)
+    assert replay_in_process(script(tmp_path, text, monkeypatch), None) == NotebookResult.failed("a.ipynb", says)
 
 
 def test_a_program_that_cannot_be_started_is_a_failed_row(monkeypatch, tmp_path):
@@ -159,7 +165,7 @@ child = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(15
 open({str(tmp_path / "fifo")!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
 signal.pause()
 """
-    monkeypatch.setattr(pool, "GRACE", 0.2)
+    monkeypatch.setattr(pool, "GRACE_SECONDS", 0.2)
     asked = script(tmp_path, text, monkeypatch)
     found: list[psutil.Process] = []
     reader = threading.Thread(

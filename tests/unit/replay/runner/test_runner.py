@@ -15,7 +15,7 @@ from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.run_environment import place
+from kin_nb.replay.runner.run_environment import prepare
 from kin_nb.replay.runner.run_notebook import replay_notebook
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
@@ -111,7 +111,7 @@ def test_commands_that_run_again_are_confined_as_the_persons_own_are(tmp_path, m
     config = tmp_path / "home" / "config.toml"
 
     def confined() -> dict[str, str | bool]:
-        with place(tmp_path / "a.ipynb", recording(turn(1, "first"), workspace={"path": "work"}), options) as there:
+        with prepare(tmp_path / "a.ipynb", recording(turn(1, "first"), workspace={"path": "work"}), options) as there:
             assert there.env["KIN_HOME"] != str(tmp_path / "home")
             return ReplayEnvironment.from_environ(there.env).sandbox
 

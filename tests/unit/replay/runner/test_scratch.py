@@ -10,9 +10,9 @@ import pytest
 from kin_nb.core.file_history.file_changes import Content, file_change
 from kin_nb.core.records import FileChange, RecordedCall, RecordedStep, TurnRecord, UndoRecord, sha256
 from kin_nb.replay.environment import ReplayEnvironment
-from kin_nb.replay.playback.locate import Found
+from kin_nb.replay.playback.locate import FoundRecording
 from kin_nb.replay.recording import WorkspaceMeta
-from kin_nb.replay.runner.run_environment import Scratch
+from kin_nb.replay.runner.run_environment import ScratchCopy
 from tests.unit.replay.sessions import recording, turn
 
 MODE = "100644"
@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def scratch(folder, tmp_path):
-    made = Scratch(folder, tmp_path / "contents.sqlite")
+    made = ScratchCopy(folder, tmp_path / "contents.sqlite")
     yield made
     made.close()
 
@@ -128,9 +128,9 @@ def test_a_mode_is_part_of_a_change(folder, scratch):
 
 
 def test_only_a_runner_that_asked_for_it_gives_one(folder):
-    assert Scratch.given(None) is None
-    assert Scratch.given(ReplayEnvironment("tools", folder / "a.ipynb", folder, folder)) is None
-    given = Scratch.given(ReplayEnvironment("scratch", folder / "a.ipynb", folder, folder))
+    assert ScratchCopy.from_environment(None) is None
+    assert ScratchCopy.from_environment(ReplayEnvironment("tools", folder / "a.ipynb", folder, folder)) is None
+    given = ScratchCopy.from_environment(ReplayEnvironment("scratch", folder / "a.ipynb", folder, folder))
     assert given is not None
     given.close()
     assert folder.is_dir(), "who made it removes it"
@@ -141,7 +141,7 @@ def test_the_kernel_is_in_the_copy_until_it_is_closed_but_for_what_begins_outsid
     (tmp_path / "work" / "a.py").write_text("x = 1\n")
     monkeypatch.chdir(tmp_path / "work")
     recorded = recording(turn(1, "go"), workspace=WorkspaceMeta(path="."))
-    scratch = Scratch.here(Found(tmp_path / "work" / "talk.ipynb", {}, recorded))
+    scratch = ScratchCopy.create(FoundRecording(tmp_path / "work" / "talk.ipynb", {}, recorded))
     copy = Path.cwd()
     with scratch.outside():
         assert Path.cwd() == (tmp_path / "work").resolve()

@@ -7,7 +7,7 @@ import pytest
 from nbformat import v4
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.options import output_folders, selected
+from kin_nb.replay.runner.options import output_folders, select_notebooks
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def names(paths):
 
 
 def test_of_a_pattern_ordinary_notebooks_are_left_out_and_those_that_lost_their_recording_are_not():
-    paths, ordinary = selected(["**/*.ipynb"])
+    paths, ordinary = select_notebooks(["**/*.ipynb"])
     assert names(paths) == ["cleaned.ipynb", "deep/of-the-kernel.ipynb", "recorded.ipynb", "session.ipynb"]
     assert names(ordinary) == ["ordinary.ipynb"]
 
@@ -50,7 +50,7 @@ def test_of_a_pattern_ordinary_notebooks_are_left_out_and_those_that_lost_their_
 )
 def test_of_a_pattern_what_is_not_json_is_not_left_out(broken):
     Path("broken.ipynb").write_bytes(broken)
-    paths, ordinary = selected(["*.ipynb"])
+    paths, ordinary = select_notebooks(["*.ipynb"])
     assert "broken.ipynb" in names(paths)
     assert names(ordinary) == ["ordinary.ipynb"]
 
@@ -62,17 +62,17 @@ def test_a_pattern_finds_each_notebook_once_though_links_lead_up_and_round():
     Path("deep/.hidden").mkdir()
     Path("deep/.hidden/x.ipynb").write_text('{"kin": 1}')
     found = ["deep/of-the-kernel.ipynb"]
-    assert names(selected(["deep/**/*.ipynb"])[0]) == found
-    assert names(selected(["deep/**"])[0]) == found
-    assert names(selected(["**/of-*.ipynb"])[0]) == found
-    assert names(selected(["**/deep/**/*.ipynb"])[0]) == found
-    assert names(selected([f"{Path.cwd()}/**/of-*.ipynb"])[0]) == [str(Path.cwd() / found[0])]
-    assert names(selected(["*/of-*.ipynb"])[0]) == [*found, "other/of-the-kernel.ipynb"], "a link that is named"
-    assert names(selected(["other/**/*.ipynb"])[0]) == ["other/of-the-kernel.ipynb"]
+    assert names(select_notebooks(["deep/**/*.ipynb"])[0]) == found
+    assert names(select_notebooks(["deep/**"])[0]) == found
+    assert names(select_notebooks(["**/of-*.ipynb"])[0]) == found
+    assert names(select_notebooks(["**/deep/**/*.ipynb"])[0]) == found
+    assert names(select_notebooks([f"{Path.cwd()}/**/of-*.ipynb"])[0]) == [str(Path.cwd() / found[0])]
+    assert names(select_notebooks(["*/of-*.ipynb"])[0]) == [*found, "other/of-the-kernel.ipynb"], "a link that is named"
+    assert names(select_notebooks(["other/**/*.ipynb"])[0]) == ["other/of-the-kernel.ipynb"]
 
 
 def test_a_name_is_taken_as_it_is_and_each_notebook_once():
-    paths, ordinary = selected(["ordinary.ipynb", "*.ipynb", "./session.ipynb", "nowhere.ipynb"])
+    paths, ordinary = select_notebooks(["ordinary.ipynb", "*.ipynb", "./session.ipynb", "nowhere.ipynb"])
     assert names(paths) == ["ordinary.ipynb", "cleaned.ipynb", "recorded.ipynb", "session.ipynb", "nowhere.ipynb"]
     assert ordinary == []
 
@@ -82,7 +82,7 @@ def test_a_name_is_taken_as_it_is_and_each_notebook_once():
 )
 def test_a_pattern_that_names_no_session_is_an_error(pattern, says):
     with pytest.raises(ReplayError, match=says):
-        selected(["session.ipynb", pattern])
+        select_notebooks(["session.ipynb", pattern])
 
 
 def test_no_executed_copy_lands_on_another_input(tmp_path):

@@ -20,7 +20,7 @@ from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.commands import replay
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.format.redacted_text import HiddenText, as_saved
+from kin_nb.replay.format.redacted_text import HiddenText, matches_redacted
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.runner.results import not_applied
@@ -245,18 +245,20 @@ def test_saving_tags_the_cell_and_removes_the_tags_with_what_was_taken_out(saved
     ],
 )
 def test_a_mark_stands_for_any_text(before, now, same):
-    assert as_saved(before, now) == same
+    assert matches_redacted(before, now) == same
 
 
 def test_marks_are_wildcards_to_the_letter():
     texts = ["".join(letters) for size in range(6) for letters in itertools.product("ab", repeat=size)]
     for pattern in ("[secret]a[secret]", "a[secret]b[redacted]b", "[secret][secret]a", "ab[secret]ab"):
         wildcard = re.compile(re.sub(r"\[\w+\]", ".+?", pattern), re.DOTALL)
-        assert {text for text in texts if as_saved(pattern, text)} == {t for t in texts if wildcard.fullmatch(t)}
+        assert {text for text in texts if matches_redacted(pattern, text)} == {
+            t for t in texts if wildcard.fullmatch(t)
+        }
 
 
 def test_many_marks_in_a_long_text_cost_no_more_than_one():
-    assert not as_saved("a[secret]" * 50 + "b", "a" * 100_000)
+    assert not matches_redacted("a[secret]" * 50 + "b", "a" * 100_000)
 
 
 def with_mark(where: str):
@@ -266,7 +268,7 @@ def with_mark(where: str):
     taken = undo(two, to=one, kept=(KeptFile(path=where, why="[redacted]"),))
     talk = recording(
         *(one, two, *([taken] if where == "undo" else [])),
-        others=('{"note":"[secret]","type":"later"}',) if where == "other" else (),
+        unknown_records=('{"note":"[secret]","type":"later"}',) if where == "other" else (),
     )
     nb = session_notebook(talk, options=SaveOptions(portable=where == "portable"))
     nb["cells"].append(new_code_cell("x", id="own", outputs=shown("[secret]\n") if where == "output" else []))
@@ -315,7 +317,7 @@ def test_a_scratch_copy_names_the_cell_alone():
     nb = new_notebook(cells=[new_code_cell("")])
     missing = {"kin": {"kind": "scratch", "place": "turn 1", "missing": [CUSTOMER]}}
     nb["cells"][0]["outputs"] = [new_output("display_data", {}, metadata=missing)]
-    assert not_applied(nb, HiddenText(0)) == (f"cell 1: {HiddenText(0).why}",)
+    assert not_applied(nb, HiddenText(0)) == (f"cell 1: {HiddenText(0).reason}",)
     assert not_applied(nb, HiddenText(1)) == (f"turn 1: {CUSTOMER}",)
 
 
@@ -333,7 +335,7 @@ def test_what_the_agents_own_code_prints_again_is_not_shown(redacted, capfd, all
 def test_what_would_bring_it_back_into_a_file_is_refused_before_anything_runs(redacted, capsys, monkeypatch):
     path, _ = redacted((READS, shown(f"customer {CUSTOMER}\n")))
     before = path.read_bytes()
-    monkeypatch.setattr("kin_nb.replay.runner.run_notebook.place", None)
+    monkeypatch.setattr("kin_nb.replay.runner.run_notebook.prepare", None)
     assert main(["replay", str(path), "--live"]) == 1
     said = capsys.readouterr().err
     assert "was saved with something taken out (cell 3)" in said

@@ -6,7 +6,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.user_cells import drop_commands, keep_what_plays
+from kin_nb.replay.saving.user_cells import drop_commands, drop_unplayable
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 
@@ -24,7 +24,7 @@ from tests.unit.replay.sessions import carried_of, recording, turn, undo
 )
 def test_a_cell_of_commands_alone_goes(source, kept):
     nb = new_notebook(cells=[new_code_cell(source, id="c")])
-    assert keep_what_plays(nb, recording(turn(1, "a"))) == []
+    assert drop_unplayable(nb, recording(turn(1, "a"))) == []
     assert [cell["source"] for cell in nb["cells"]] == [source] * kept
 
 
@@ -35,7 +35,7 @@ def test_what_undid_stays_below_the_text_that_introduces_it():
     cells = ["%%kin\na", "%kin undo", "%%kin\nb"]
     nb = new_notebook(cells=[new_code_cell(source, id=f"c{n}") for n, source in enumerate(cells)])
     nb["cells"].insert(1, new_markdown_cell("Not so.", id="text"))
-    assert keep_what_plays(nb, told) == []
+    assert drop_unplayable(nb, told) == []
     saved = session_notebook(told, source_nb=nb)
     assert [cell["source"] for cell in saved["cells"][1:]] == ["%%kin\na", "Not so.", "%kin undo", "%%kin\nb"]
 
@@ -63,7 +63,7 @@ TALK = recording(FIRST, UNDONE)
 )
 def test_a_cell_that_holds_a_record_or_made_one_stays_and_no_other_that_speaks_to_the_agent(cell, kept):
     nb = new_notebook(cells=[cell])
-    said = keep_what_plays(nb, TALK)
+    said = drop_unplayable(nb, TALK)
     assert len(nb["cells"]) == kept
     assert said == ["Left out: 1 prompt without a recorded answer."] * (cell["source"] == "%%kin\nnever asked")
 
@@ -72,7 +72,7 @@ def test_prompts_that_went_are_counted_without_commands():
     sources = ["%%kin\na", "%%kin\ndraft 1", "%kin mode plan", "%%kin\ndraft 2", "x = 1"]
     nb = new_notebook(cells=[new_code_cell(source, id=f"c{n}") for n, source in enumerate(sources)])
     told = recording(turn(1, "a", cell_id="c0"))
-    assert keep_what_plays(nb, told) == ["Left out: 2 prompts without a recorded answer."]
+    assert drop_unplayable(nb, told) == ["Left out: 2 prompts without a recorded answer."]
     assert [cell["source"] for cell in nb["cells"]] == ["%%kin\na", "x = 1"]
 
 
@@ -87,5 +87,5 @@ def test_commands_go_and_those_that_moved_the_conversation_stay():
 )
 def test_a_long_cell_is_kept(source):
     nb = new_notebook(cells=[new_code_cell(source, id="c")])
-    keep_what_plays(nb, recording(turn(1, "a")))
+    drop_unplayable(nb, recording(turn(1, "a")))
     assert [cell["source"] for cell in nb["cells"]] == [source]

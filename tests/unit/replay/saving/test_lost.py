@@ -14,12 +14,12 @@ from kin_nb.core.records import ClearRecord, RecordedCall, RecordedStep, TurnRec
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.format.output_records import KEPT
+from kin_nb.replay.format.output_records import BACKUP_KEY
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.overwrite_guard import lost
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
+from kin_nb.replay.saving.overwrite_guard import missing_records
+from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, without_results
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
@@ -37,7 +37,7 @@ def as_session(session: str, talk: Recording) -> Recording:
 
 
 def missing(held: Recording, ours: Recording) -> str:
-    return lost(session_notebook(held), session_notebook(ours))
+    return missing_records(session_notebook(held), session_notebook(ours))
 
 
 TALK = recording(answered(1, "ACME has much.", command="ls", steps=2), answered(2, "More of ACME."))
@@ -47,7 +47,7 @@ LATER = '{"id":"aaaa","note":"x","type":"later"}', '{"note":"y","type":"later"}'
 
 
 def redacted(talk: Recording, pattern: str = "ACME") -> Recording:
-    return clean_notebook(empty_notebook(), talk, Cleaner((re.compile(pattern),)))
+    return clean_notebook(empty_notebook(), talk, NotebookRedactor((re.compile(pattern),)))
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_a_turn_that_the_log_had_cut_off_may_have_gone_on():
 
 
 def test_what_moved_the_conversation_and_what_a_later_version_recorded_are_not_lost_either(tmp_path):
-    held = recording(*TALK.turns, UNDO, others=LATER)
+    held = recording(*TALK.turns, UNDO, unknown_records=LATER)
     assert missing(held, TALK) == "undo, a record of type later"
-    assert missing(held, replace(held, others=LATER[:1])) == "a record of type later"
-    assert missing(held, replace(held, others=LATER[1:])) == "a record of type later"
+    assert missing(held, replace(held, unknown_records=LATER[:1])) == "a record of type later"
+    assert missing(held, replace(held, unknown_records=LATER[1:])) == "a record of type later"
     assert missing(held, redacted(held, "42")) == ""
     other = undo(TALK.turns[1], to=TALK.turns[0], id="c" * 16)
-    assert missing(held, recording(*TALK.turns, other, others=LATER)) == "undo"
+    assert missing(held, recording(*TALK.turns, other, unknown_records=LATER)) == "undo"
     path = write_notebook(session_notebook(held), tmp_path / "talk.ipynb")
     with pytest.raises(RecordingError, match=r"holds undo, a record of type later of session 5b1c-ses, which"):
         write_notebook(session_notebook(TALK), path)
@@ -129,7 +129,7 @@ def test_what_only_an_output_holds_is_not_lost_either(tmp_path, kept):
     nb = session_notebook(TALK)
     metadata = carried_of(TALK, cleared)
     if kept:
-        metadata = {KEPT: [{"cell": "c", "carried": each} for each in metadata.values()]}
+        metadata = {BACKUP_KEY: [{"cell": "c", "carried": each} for each in metadata.values()]}
     output = new_output("display_data", {"text/plain": "x"}, metadata=metadata)
     nb["cells"].append(new_code_cell("%kin clear", id="c", outputs=[] if kept else [output]))
     nb["cells"][1]["outputs"] += [output] if kept else []

@@ -18,7 +18,7 @@ from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.sources import session_in_log
+from kin_nb.replay.saving.sources import session_from_log
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
 SESSION = json.dumps({**HEADER, "type": "session", "session": "abc", "workspace": "/w"})
@@ -27,7 +27,7 @@ CALL = RecordedCall(id="c1", name="bash", arguments='{"command": "make"}')
 
 
 def recording_from_log(session: str, folder: Path) -> Recording:
-    return session_in_log(session, folder).recording
+    return session_from_log(session, folder).recording
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.user_cells import KEY, own_cells
+from kin_nb.replay.saving.user_cells import KEY, user_cells
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import carried_of, recording, turn
 
@@ -100,7 +100,7 @@ def test_a_cell_that_was_changed_to_the_same_in_both_is_the_live_ones_from_then_
     path = saved(live(new_code_cell("x = 1", id="x")))
     edit(path, lambda cells: cells.__setitem__(-1, dict(own)))
     saved(live(own))
-    assert own_cells(load_notebook(path)) == []
+    assert user_cells(load_notebook(path)) == []
     saved(live(new_code_cell("x = 3", id="x")))
     assert sources(path)[-1] == "x = 3"
 
@@ -109,7 +109,7 @@ def test_a_cell_of_its_own_stays_its_own_when_it_is_written_anew_from_itself(sav
     path = saved()
     edit(path, lambda cells: cells.append(dict(HEADING)))
     SaveCommand(str(path), path).run()
-    assert [cell["id"] for cell in own_cells(load_notebook(path))] == ["note"]
+    assert [cell["id"] for cell in user_cells(load_notebook(path))] == ["note"]
     with pytest.raises(RecordingError, match="# Checked by hand"):
         saved()
 
@@ -128,7 +128,7 @@ def test_it_stays_its_own_whatever_becomes_of_its_id(saved, spoil):
     edit(path, lambda cells: cells.extend([dict(HEADING), dict(new_code_cell("y = 1", id="y"))]))
     edit(path, lambda cells: [spoil[1](cell) for cell in cells])
     SaveCommand(str(path), path).run()
-    assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["# Checked by hand", "y = 1"]
+    assert [cell["source"] for cell in user_cells(load_notebook(path))] == ["# Checked by hand", "y = 1"]
     with pytest.raises(RecordingError, match="holds 2 cells"):
         saved(live(new_code_cell("x = 1", id="x")))
 
@@ -146,7 +146,7 @@ def test_it_stays_its_own_when_the_log_is_written_there(tmp_path, monkeypatch):
     SaveCommand("abc-1", path).run()
     edit(path, lambda cells: cells.append(dict(HEADING)))
     SaveCommand("abc-1", path).run()
-    assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["# Checked by hand"]
+    assert [cell["source"] for cell in user_cells(load_notebook(path))] == ["# Checked by hand"]
 
 
 def test_it_stays_its_own_when_the_notebook_is_written_over_itself_by_another_name(saved, tmp_path):
@@ -154,7 +154,7 @@ def test_it_stays_its_own_when_the_notebook_is_written_over_itself_by_another_na
     edit(path, lambda cells: cells.append(dict(HEADING)))
     (tmp_path / "link.ipynb").symlink_to(path)
     SaveCommand(str(tmp_path / "link.ipynb"), path).run()
-    assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["# Checked by hand"]
+    assert [cell["source"] for cell in user_cells(load_notebook(path))] == ["# Checked by hand"]
 
 
 def test_a_flow_that_was_asked_on_a_line_is_the_prompt_that_saving_makes_of_it(saved):
@@ -166,7 +166,7 @@ def test_a_flow_that_was_asked_on_a_line_is_the_prompt_that_saving_makes_of_it(s
     assert sources(path)[1:] == ["%%kin\nfirst", "%%kin\n/flow:mend again"]
     edit(path, lambda cells: cells[-1].update(source="%kin  /flow:mend again "))
     saved(live(prompts=("first", "/flow:mend again")), more)
-    assert own_cells(load_notebook(path)) == []
+    assert user_cells(load_notebook(path)) == []
 
 
 @pytest.mark.parametrize("by_name", [False, True])
@@ -191,7 +191,7 @@ def test_what_is_redacted_from_it_is_not_lost(saved):
     SaveCommand(str(path), path, SaveOptions(redact=(re.compile("ACME"),))).run()
     assert sources(path)[-1] == "[redacted] and [redacted]: checked, see [redacted]"
     other = live(new_markdown_cell("[redacted] and more: checked, see ACME", id="x"))
-    assert len(own_cells(load_notebook(path))) == 1
+    assert len(user_cells(load_notebook(path))) == 1
     with pytest.raises(RecordingError, match="holds 1 cell"):
         saved(other)
 
@@ -200,7 +200,7 @@ def test_what_was_redacted_when_it_was_brought_there_is_not_taken_for_a_cell_of_
     path = saved(live(new_code_cell("[redacted]", id="x")))
     edit(path, lambda cells: cells.append(dict(new_code_cell("y = 1", id="y"))))
     SaveCommand(str(path), path).run()
-    assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["y = 1"]
+    assert [cell["source"] for cell in user_cells(load_notebook(path))] == ["y = 1"]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_what_says_nothing_new_does_not_count(saved, change):
     source = live(new_code_cell("x = 'é'\ny = 2", id="x"))
     path = saved(source)
     edit(path, change[1])
-    assert own_cells(load_notebook(path)) == []
+    assert user_cells(load_notebook(path)) == []
     saved(live())
     assert sources(path)[1:] == ["%%kin\nfirst"]
 
@@ -263,7 +263,7 @@ def test_an_executed_copy_knows_what_was_written_into_its_original(saved, tmp_pa
     path = saved()
     edit(path, lambda cells: cells.append(dict(HEADING)))
     copy = write_notebook(as_node(load_notebook(path)), tmp_path / "copy.ipynb")
-    assert len(own_cells(load_notebook(copy))) == 1
+    assert len(user_cells(load_notebook(copy))) == 1
 
 
 def test_after_a_merge_what_only_one_side_had_is_not_dropped_by_the_other(saved, tmp_path):
@@ -273,7 +273,7 @@ def test_after_a_merge_what_only_one_side_had_is_not_dropped_by_the_other(saved,
     assert "theirs()" in sources(a)
     with pytest.raises(RecordingError, match=r"holds 1 cell .*: theirs\(\)\."):
         saved(live(prompts=("first", "second")), LONGER, name="a.ipynb")
-    assert [cell["source"] for cell in own_cells(load_notebook(a))] == ["%%kin\nsecond", "theirs()"]
+    assert [cell["source"] for cell in user_cells(load_notebook(a))] == ["%%kin\nsecond", "theirs()"]
     assert load_notebook(tmp_path / "a.ipynb")["metadata"]["kin"][KEY]
 
 

@@ -6,7 +6,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.preflight import Preflight, about_run
+from kin_nb.replay.saving.preflight import Preflight, check_cells
 from tests.unit.replay.sessions import recording, turn
 
 
@@ -18,7 +18,7 @@ def notes_on(tmp_path, *sources: str, **more) -> list[str]:
         new_code_cell(source, id=f"own-{n}", execution_count=1, outputs=outputs) for n, source in enumerate(sources)
     ]
     nb = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
-    return about_run(nb, tmp_path).lines()
+    return check_cells(nb, tmp_path).lines()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_code_of_the_agent_defines_names_too(tmp_path):
     made = session_notebook(
         recording(turn(1, "first", cell_id="ask", steps=steps)), source_nb=new_notebook(cells=cells)
     )
-    assert about_run(made, tmp_path).lines() == []
+    assert check_cells(made, tmp_path).lines() == []
 
 
 def test_cells_that_failed_or_never_ran_are_named_and_stop_nothing(tmp_path):
@@ -124,7 +124,7 @@ def test_cells_that_failed_or_never_ran_are_named_and_stop_nothing(tmp_path):
         new_code_cell("y = 1", id="never"),
     ]
     made = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
-    found = about_run(made, tmp_path)
+    found = check_cells(made, tmp_path)
     assert found.lines() == [
         "Cell 3 ended in an error and may fail again: tagged raises-exception, so a replay runs on.",
         "Cell 4 never ran here: a replay runs it.",
@@ -159,7 +159,7 @@ def test_a_cell_that_was_interrupted_is_said_to_run_to_its_end(tmp_path):
     error = new_output("error", ename="KeyboardInterrupt", evalue="", traceback=["KeyboardInterrupt"])
     cells.append(new_code_cell("while True: pass", id="own", execution_count=1, outputs=[error]))
     nb = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
-    assert about_run(nb, tmp_path).lines() == ["Cell 3 was interrupted: a replay runs it to its end."]
+    assert check_cells(nb, tmp_path).lines() == ["Cell 3 was interrupted: a replay runs it to its end."]
 
 
 def test_of_many_cells_the_first_are_named_and_the_others_counted(tmp_path):

@@ -27,15 +27,15 @@ from kin_nb.core.records import (
 from kin_nb.core.redaction import REDACTED, Redactor
 from kin_nb.render import render_turn
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import cell_key, command_key, following_key
+from kin_nb.replay.cell_keys import cell_key, command_key, flow_key
 from kin_nb.replay.format.notebook_codec import read_recording
-from kin_nb.replay.format.output_records import KEPT
+from kin_nb.replay.format.output_records import BACKUP_KEY
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.saving import privacy
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, known_secrets, without_results
+from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, known_secrets, without_results
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 ACME = re.compile(r"ACME-\d+")
@@ -72,7 +72,7 @@ def told_everywhere():
     compacted = CompactRecord(id="c" * 16, seq=3, key=command_key("compact"), compaction=summary)
     other = '{"note":"ACME-1","type":"later"}'
     workspace = {"path": "ACME-1", "commit": "a" * 40, "branch": "fix/ACME-1"}
-    return recording(first, undone, compacted, others=(other,), workspace=workspace)
+    return recording(first, undone, compacted, unknown_records=(other,), workspace=workspace)
 
 
 def cells():
@@ -88,7 +88,7 @@ def cells():
 
 
 def test_what_a_pattern_matches_is_nowhere_in_the_saved_notebook_and_the_report_says_where_it_was():
-    nb, cleaner = cells(), Cleaner((ACME,))
+    nb, cleaner = cells(), NotebookRedactor((ACME,))
     clean = clean_notebook(nb, told_everywhere(), cleaner)
     saved = session_notebook(clean, source_nb=nb)
     saved["metadata"].pop("mine")  # other keys are never touched
@@ -105,15 +105,15 @@ def test_what_a_pattern_matches_is_nowhere_in_the_saved_notebook_and_the_report_
 
 
 def test_a_branch_that_a_pattern_matches_is_unknown_and_any_other_stays():
-    talk, cleaner = told_everywhere(), Cleaner((ACME,))
+    talk, cleaner = told_everywhere(), NotebookRedactor((ACME,))
     clean = clean_notebook(new_notebook(), Recording(talk.meta), cleaner)
     assert (clean.meta.workspace.commit, clean.meta.workspace.branch) == ("a" * 40, None)
     assert "  notebook metadata, branch: 1 match of ACME-\\d+" in cleaner.report()
-    assert clean_notebook(new_notebook(), talk, Cleaner((re.compile("Find"),))).meta == talk.meta
+    assert clean_notebook(new_notebook(), talk, NotebookRedactor((re.compile("Find"),))).meta == talk.meta
 
 
 def test_what_a_pattern_matches_goes_from_what_moved_the_conversation_too():
-    talk, cleaner = told_everywhere(), Cleaner((ACME,))
+    talk, cleaner = told_everywhere(), NotebookRedactor((ACME,))
     clean_notebook(new_notebook(), Recording(talk.meta, talk.moves), cleaner)
     assert sorted(cleaner.report()[1:]) == [
         "  compact, summary: 1 match of ACME-\\d+",
@@ -130,11 +130,11 @@ def test_the_name_of_a_session_goes_from_its_prompts_and_from_its_commands_and_t
     first = turn(1, "go", options="--session ACME-1", cell_id="a")
     undone = undo(first, cell_id="b")
     whole = recording(first, undone)
-    talk = Recording(whole.meta, whole.records, beside=dict.fromkeys(whole.shas, "ACME-1"))
+    talk = Recording(whole.meta, whole.records, session_names=dict.fromkeys(whole.shas, "ACME-1"))
     sources = ["%%kin --session ACME-1\ngo", "%%kin --session=ACME-1\n/undo"]
     cells = [new_code_cell(source, id=name) for name, source in zip("ab", sources, strict=True)]
     nb = new_notebook(metadata={"kernelspec": {"name": kernel, "display_name": "x"}}, cells=cells * in_cells)
-    cleaner = Cleaner((ACME, re.compile("session|undo")))
+    cleaner = NotebookRedactor((ACME, re.compile("session|undo")))
     saved = session_notebook(clean_notebook(nb, talk, cleaner), source_nb=nb)
     assert not ACME.search(json.dumps(saved))
     saved_cells = [
@@ -158,8 +158,8 @@ def test_whatever_a_pattern_matches_ids_stay_and_each_cell_holds_what_its_output
         cells[name]["outputs"] = [new_output("display_data", {"text/plain": "x"}, metadata={} if kept else metadata)]
     if kept:
         all_of_it = [{"cell": name, "carried": each} for name, of in carried.items() for each in of.values()]
-        cells["y3"]["outputs"][0]["metadata"] = {KEPT: all_of_it}
-    nb, cleaner = new_notebook(cells=list(cells.values())), Cleaner((re.compile(r"\d+"),))
+        cells["y3"]["outputs"][0]["metadata"] = {BACKUP_KEY: all_of_it}
+    nb, cleaner = new_notebook(cells=list(cells.values())), NotebookRedactor((re.compile(r"\d+"),))
     clean = clean_notebook(nb, talk, cleaner)
     assert [(each.id, each.parent, each.ancestors) for each in clean.turns] == [
         (each.id, each.parent, each.ancestors) for each in talk.turns
@@ -174,26 +174,28 @@ def test_whatever_a_pattern_matches_ids_stay_and_each_cell_holds_what_its_output
 def test_a_cell_goes_on_playing_its_turns_when_its_text_changed():
     flow = [
         turn(1, "Find ACME-1"),
-        turn(2, "next").model_copy(update={"key": following_key(cell_key("Find ACME-1", ""), 1)}),
+        turn(2, "next").model_copy(update={"key": flow_key(cell_key("Find ACME-1", ""), 1)}),
     ]
     nb = new_notebook(cells=[new_code_cell("%%kin\nFind ACME-1", id="ask")])
-    clean = clean_notebook(nb, recording(*flow), Cleaner((ACME,)))
+    clean = clean_notebook(nb, recording(*flow), NotebookRedactor((ACME,)))
     key = cell_key(f"Find {REDACTED}", "")
-    assert [each.key for each in clean.turns] == [key, following_key(key, 1)]
+    assert [each.key for each in clean.turns] == [key, flow_key(key, 1)]
 
 
 def test_many_prompts_that_change_cost_as_much_each_as_a_few(monkeypatch):
     made = []
-    monkeypatch.setattr(privacy, "following_key", lambda *of: made.append(of) or following_key(*of))
+    monkeypatch.setattr(privacy, "flow_key", lambda *of: made.append(of) or flow_key(*of))
     asked = [f"Find ACME-{n}" for n in range(100)]
     nb = new_notebook(cells=[new_code_cell(f"%%kin\n{text}", id=f"c{n}") for n, text in enumerate(asked)])
-    clean = clean_notebook(nb, recording(*(turn(n, text) for n, text in enumerate(asked, 1))), Cleaner((ACME,)))
+    clean = clean_notebook(
+        nb, recording(*(turn(n, text) for n, text in enumerate(asked, 1))), NotebookRedactor((ACME,))
+    )
     assert {each.key for each in clean.turns} == {cell_key(f"Find {REDACTED}", "")}
     assert len(made) <= 2 * len(asked)
 
 
 def test_arguments_stay_json_and_names_and_hashes_stay_as_they_are():
-    clean = clean_notebook(cells(), told_everywhere(), Cleaner((re.compile(r"\w+"),)))
+    clean = clean_notebook(cells(), told_everywhere(), NotebookRedactor((re.compile(r"\w+"),)))
     (step,) = clean.turns[0].steps
     assert json.loads(step.calls[0].arguments) == {REDACTED: f'{REDACTED} {REDACTED}-{REDACTED} "{REDACTED}"'}
     assert (step.fingerprint, step.calls[0].name, step.calls[0].id, step.calls[0].status) == ("f1", "bash", "c1", "ok")
@@ -203,13 +205,13 @@ def test_arguments_stay_json_and_names_and_hashes_stay_as_they_are():
 
 def test_nothing_to_take_out_changes_nothing():
     before = told_everywhere()
-    cleaner = Cleaner((re.compile("nowhere"),), secrets=lambda text: text)
+    cleaner = NotebookRedactor((re.compile("nowhere"),), secrets=lambda text: text)
     assert clean_notebook(cells(), before, cleaner) == before
     assert cleaner.report() == []
 
 
 def test_secrets_are_counted_and_never_shown():
-    cleaner = Cleaner((), secrets=lambda text: text.replace("hunter22", "[secret]"))
+    cleaner = NotebookRedactor((), secrets=lambda text: text.replace("hunter22", "[secret]"))
     nb = new_notebook(cells=[new_code_cell("login('hunter22', 'hunter22')", id="x")])
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
     assert cleaner.report()[:-1] == ["Taken out:", "  cell 1: 2 secrets"]
@@ -220,7 +222,7 @@ def test_secrets_are_counted_and_never_shown():
 def test_a_secret_goes_from_every_form_of_what_a_cell_showed(kind, output_type):
     output = new_output(output_type, {kind: FORMS[kind], "image/png": "QUNNRS0x"})
     nb = new_notebook(cells=[new_code_cell("look()", id="py", outputs=[output])])
-    cleaner = Cleaner((), secrets=Redactor((), Path("/")).text)
+    cleaner = NotebookRedactor((), secrets=Redactor((), Path("/")).text)
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
     nbformat.validate(nb)
     assert KEY not in json.dumps(nb)
@@ -232,7 +234,9 @@ def test_what_was_printed_in_two_pieces_is_one_text():
     printed = [("stdout", "token hunt"), ("stdout", "er22 x"), ("stderr", "hunt"), ("stdout", "er22"), ("stdout", "\n")]
     outputs = [new_output("stream", name=name, text=text) for name, text in printed]
     nb = new_notebook(cells=[new_code_cell("look()", id="py", outputs=outputs)])
-    clean_notebook(nb, recording(turn(1, "a")), Cleaner(secrets=lambda text: text.replace("hunter22", "[secret]")))
+    clean_notebook(
+        nb, recording(turn(1, "a")), NotebookRedactor(secrets=lambda text: text.replace("hunter22", "[secret]"))
+    )
     nbformat.validate(nb)
     shown = [(output["name"], output["text"]) for output in nb["cells"][0]["outputs"]]
     assert shown == [("stdout", "token [secret] x"), ("stderr", "hunt"), ("stdout", "er22\n")]
@@ -242,7 +246,7 @@ def test_metadata_of_an_output_is_cleaned_under_every_name():
     metadata = {"key": "ACME-1", "name": "ACME-1", "id": {"sha": "ACME-1"}, "ACME-1": 1, "kin": {"name": "of ACME-1"}}
     output = new_output("display_data", {"text/plain": "x"}, metadata=metadata)
     nb = new_notebook(cells=[new_code_cell("look()", id="py", outputs=[output])])
-    clean_notebook(nb, recording(turn(1, "a")), Cleaner((ACME,)))
+    clean_notebook(nb, recording(turn(1, "a")), NotebookRedactor((ACME,)))
     assert not ACME.search(json.dumps(nb))
 
 
@@ -251,7 +255,7 @@ def test_attachments_that_are_text_are_cleaned_and_named(stored):
     cell = new_markdown_cell("![a](attachment:a.svg)", id="md")
     forms = {"image/svg+xml": stored("<text>R&amp;D-7</text>"), "text/plain": stored("R&D-7"), "image/png": "QUNNRS0x"}
     cell["attachments"] = {"a.svg": forms}
-    nb, cleaner = new_notebook(cells=[cell]), Cleaner((re.compile(r"R&D-\d"),))
+    nb, cleaner = new_notebook(cells=[cell]), NotebookRedactor((re.compile(r"R&D-\d"),))
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
     svg, text = stored(f"<text>{REDACTED}</text>"), stored(REDACTED)
     kept = {"image/svg+xml": svg, "text/plain": text, "image/png": "QUNNRS0x"}
@@ -262,7 +266,7 @@ def test_attachments_that_are_text_are_cleaned_and_named(stored):
 @pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "audio/wav", "application/pdf"])
 def test_what_is_no_text_stays_as_it_is(kind):
     nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", {kind: "ACME-1"})])])
-    clean_notebook(nb, recording(turn(1, "a")), Cleaner((ACME,)))
+    clean_notebook(nb, recording(turn(1, "a")), NotebookRedactor((ACME,)))
     assert nb["cells"][0]["outputs"][0]["data"] == {kind: "ACME-1"}
 
 
@@ -281,7 +285,7 @@ def test_what_is_no_text_stays_as_it_is(kind):
 )
 def test_what_html_escapes_and_what_colours_split_is_found_too(output, clean):
     nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", output)])])
-    clean_notebook(nb, recording(turn(1, "a")), Cleaner((re.compile(r"R&D-\d"),)))
+    clean_notebook(nb, recording(turn(1, "a")), NotebookRedactor((re.compile(r"R&D-\d"),)))
     assert nb["cells"][0]["outputs"][0]["data"] == clean
 
 
@@ -291,7 +295,7 @@ def test_a_secret_with_signs_that_html_escapes_goes_as_pandas_writes_it(secret):
     nb = new_notebook(
         cells=[new_code_cell("", id="py", outputs=[new_output("display_data", {"text/html": f"<td>{shown}</td>"})])]
     )
-    cleaner = Cleaner((), secrets=Redactor((secret,), Path("/")).text)
+    cleaner = NotebookRedactor((), secrets=Redactor((secret,), Path("/")).text)
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
     assert nb["cells"][0]["outputs"][0]["data"] == {"text/html": "<td>[secret]</td>"}
     assert cleaner.report() == ["Taken out:", "  cell 1, outputs, text/html: 1 secret"]
@@ -300,7 +304,7 @@ def test_a_secret_with_signs_that_html_escapes_goes_as_pandas_writes_it(secret):
 def test_a_secret_that_tags_split_takes_the_markup_with_it_and_is_counted_once():
     shown = {"text/html": "<p>key: <b>hun</b>ter22</p>", "image/svg+xml": "<svg>hunter22 <b>hun</b></svg>"}
     nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", shown)])])
-    cleaner = Cleaner((), secrets=Redactor(("hunter22",), Path("/")).text)
+    cleaner = NotebookRedactor((), secrets=Redactor(("hunter22",), Path("/")).text)
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
     data = nb["cells"][0]["outputs"][0]["data"]
     assert data == {"text/html": "key: [secret]", "image/svg+xml": "<svg>[secret] <b>hun</b></svg>"}
@@ -313,7 +317,7 @@ def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_pr
     error = new_output("error", ename="E", evalue="", traceback=[coloured])
     nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[error])])
     step = RecordedStep(calls=(call(output=f"found {coloured}"),))
-    clean = clean_notebook(nb, recording(turn(1, "a", steps=(step,))), Cleaner((ACME,)))
+    clean = clean_notebook(nb, recording(turn(1, "a", steps=(step,))), NotebookRedactor((ACME,)))
     assert nb["cells"][0]["outputs"][0]["traceback"] == [REDACTED]
     assert clean.turns[0].calls[0].output == f"found {REDACTED}"
 
@@ -328,7 +332,7 @@ def test_whatever_a_pattern_matches_the_notebook_goes_on_loading_and_playing(pat
     asked = new_code_cell("%%kin --mode plan\nmore", id="more")
     nb = session_notebook(talk, source_nb=new_notebook(cells=[own, asked]), options=options)
     nb["cells"].append(new_code_cell("%kin save talk.ipynb", id="save"))
-    clean = clean_notebook(nb, talk, Cleaner((re.compile(pattern),)))
+    clean = clean_notebook(nb, talk, NotebookRedactor((re.compile(pattern),)))
     saved = session_notebook(clean, source_nb=nb, options=options)
     nbformat.validate(saved)
     ours = [cell["source"].partition("\n")[0] for cell in saved["cells"] if cell["source"].startswith("%")]
@@ -344,7 +348,7 @@ def test_whatever_a_pattern_matches_the_notebook_goes_on_loading_and_playing(pat
 def test_a_long_report_is_cut():
     for cells, last in ((20, "  and 8 more places"), (13, "  and 1 more place")):
         nb = new_notebook(cells=[new_code_cell(f"ACME-{n}", id=f"c{n}") for n in range(cells)])
-        cleaner = Cleaner((ACME,))
+        cleaner = NotebookRedactor((ACME,))
         clean_notebook(nb, recording(turn(1, "a")), cleaner)
         *report, code = cleaner.report()
         assert (len(report), report[-1]) == (14, last)
@@ -354,10 +358,10 @@ def test_a_long_report_is_cut():
 def test_code_that_was_changed_is_named_and_text_and_prompts_are_not():
     texts = [new_markdown_cell("ACME-1", id="m"), new_code_cell("%%kin\nAsk ACME-1", id="p")]
     nb = new_notebook(cells=[*texts, new_code_cell("df['ACME-1']", id="c"), new_code_cell("df['b']", id="b")])
-    cleaner = Cleaner((ACME,))
+    cleaner = NotebookRedactor((ACME,))
     clean_notebook(nb, recording(turn(1, "Ask ACME-1")), cleaner)
     assert cleaner.report()[-1].startswith("That changed code, which may fail now: cell 3. ")
-    text_only = Cleaner((ACME,))
+    text_only = NotebookRedactor((ACME,))
     clean_notebook(new_notebook(cells=[new_markdown_cell("ACME-1", id="m")]), recording(turn(1, "a")), text_only)
     assert text_only.report() == ["Taken out:", "  cell 1: 1 match of ACME-\\d+"]
 
@@ -376,11 +380,11 @@ def test_code_that_was_changed_is_named_and_text_and_prompts_are_not():
 def test_what_a_server_sent_for_itself_is_searched_as_it_reads(pattern, thought):
     origin = CallOrigin(provider="p", fields={"reasoning_details": [{"type": "reasoning.text", "text": thought}]})
     thinking = recording(turn(1, "go", steps=(RecordedStep(content="x", provider_data=origin.to_text()),)))
-    clean = clean_notebook(new_notebook(), thinking, Cleaner((re.compile(pattern),), known_secrets()))
+    clean = clean_notebook(new_notebook(), thinking, NotebookRedactor((re.compile(pattern),), known_secrets()))
     assert clean.turns[0].steps[0].provider_data == ""
     opaque = origin.model_copy(update={"fields": {"signature": "ghp_0123456789abcdefghijABCDEFGHIJ012345"}})
     signed = recording(turn(1, "go", steps=(RecordedStep(content="x", provider_data=opaque.to_text()),)))
-    kept = clean_notebook(new_notebook(), signed, Cleaner((re.compile(pattern),), known_secrets()))
+    kept = clean_notebook(new_notebook(), signed, NotebookRedactor((re.compile(pattern),), known_secrets()))
     assert kept.turns[0].steps[0].provider_data == opaque.to_text()
 
 
@@ -415,7 +419,7 @@ def test_a_providers_own_data_stays_verbatim_or_goes_as_a_whole():
     signature = f'{{"provider":"p","fields":{{"signature":"{KEY}ACME-1"}}}}'
     signed = recording(turn(1, "go", steps=(RecordedStep(calls=(call(provider_data=signature, output=KEY),)),)))
     for patterns, kept in ((), signature), ((ACME,), ""):
-        cleaner = Cleaner(patterns, Redactor((), Path("/nowhere")).text)
+        cleaner = NotebookRedactor(patterns, Redactor((), Path("/nowhere")).text)
         clean = clean_notebook(session_notebook(signed), signed, cleaner)
         assert clean.turns[0].calls[0].provider_data == kept
         assert KEY not in clean.turns[0].calls[0].output

@@ -12,12 +12,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCompaction, SessionRecord, UndoRecord
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import command_key, following_key, speaking_key
+from kin_nb.replay.cell_keys import command_key, conversation_key, flow_key
 from kin_nb.replay.format.notebook_codec import read_recording, read_saved
 from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.prompt_cells import about_stops, unanswered
+from kin_nb.replay.saving.prompt_cells import describe_unanswered, unanswered_cells
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 
@@ -36,7 +36,7 @@ def played(nb: Any, *, ids: bool = True) -> list[tuple[str, list[str]]]:
     players: dict[str, Playback] = {}
     book, found = Book.collect(nb), []
     for cell in nb["cells"]:
-        key = speaking_key(nb, cell)
+        key = conversation_key(nb, cell)
         if key is None:
             continue
         name = "helper" if "--session helper" in cell["source"] else ""
@@ -122,7 +122,7 @@ def test_an_undo_that_made_room_for_a_new_answer_is_held_and_shown_with_it():
 
 def test_a_flow_stays_together():
     flow = turn(1, "Flow.", cell_id="a")
-    follower = turn(2, "step two", cell_id="a").model_copy(update={"key": following_key(flow.key, 1)})
+    follower = turn(2, "step two", cell_id="a").model_copy(update={"key": flow_key(flow.key, 1)})
     talk = recording(flow, follower, turn(3, "List.", cell_id="b"), turn(4, "Flow.", cell_id="c"))
     cells = [asking("List.", "b"), asking("Flow.", "a"), new_markdown_cell("x", id="x"), asking("Flow.", "c")]
     nb = session_notebook(talk, source_nb=new_notebook(cells=cells))
@@ -179,7 +179,7 @@ def test_a_cell_that_moved_the_conversation_keeps_its_record_and_its_card(move, 
 def test_a_command_of_a_named_session_gets_a_cell_that_names_it():
     first = turn(1, "Hello.", options="--session helper")
     talk = recording(first, undo(first))
-    talk = Recording(talk.meta, talk.records, beside=dict.fromkeys(talk.shas, "helper"))
+    talk = Recording(talk.meta, talk.records, session_names=dict.fromkeys(talk.shas, "helper"))
     nb = session_notebook(talk)
     assert [cell["source"] for cell in nb["cells"][1:]] == [
         "%%kin --session helper\nHello.",
@@ -208,7 +208,7 @@ def test_a_prompt_that_was_edited_since_it_ran_gets_its_text_back(where):
 def test_a_prompt_gets_back_the_session_that_it_spoke_to_as_far_as_that_is_known():
     own = turn(1, "Hello.", cell_id="a")
     helper = turn(2, "Check it.", cell_id="b", options="--session helper", parent=None)
-    talk = Recording(recording().meta, (own, helper), beside={helper.id: "helper"})
+    talk = Recording(recording().meta, (own, helper), session_names={helper.id: "helper"})
     cells = [asking("Hello.", "a", "--session helper"), asking("Check it.", "b")]
     nb = session_notebook(talk, source_nb=new_notebook(cells=cells))
     assert [cell["source"] for cell in nb["cells"][1:]] == ["%%kin\nHello.", "%%kin --session helper\nCheck it."]
@@ -253,13 +253,13 @@ def test_prompts_and_commands_that_were_never_run_are_named():
     drafts = [asking("List.", "again"), new_code_cell("%kin undo", id="u"), asking("New.", "new")]
     nb = session_notebook(TALK, source_nb=new_notebook(cells=[*asked, *drafts]))
     assert [cell["id"] for cell in nb["cells"]][1:] == ["a", "b", "c", "d", "again", "u", "new"]
-    found = read_saved(nb).held
-    assert unanswered(nb, found) == [6, 7, 8]
-    assert about_stops(nb, found) == (
+    found = read_saved(nb).records_by_cell
+    assert unanswered_cells(nb, found) == [6, 7, 8]
+    assert describe_unanswered(nb, found) == (
         "Cells 6, 7, 8 have no answer in this recording, and a replay stops there. Run or remove it, and save again."
     )
     whole = session_notebook(TALK, source_nb=new_notebook(cells=asked))
-    assert about_stops(whole, read_saved(whole).held) == ""
+    assert describe_unanswered(whole, read_saved(whole).records_by_cell) == ""
 
 
 @pytest.mark.parametrize("seed", [*range(50), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(50, 150))])
@@ -292,6 +292,6 @@ def test_whatever_was_run_what_is_saved_holds_all_of_it_plays_and_is_a_fixed_poi
     nb = session_notebook(talk, source_nb=new_notebook(cells=cells))
     back = read_saved(nb)
     assert [record.id for record in back.recording.records] == [record.id for record in talk.records]
-    assert unanswered(nb, back.held) == []
+    assert unanswered_cells(nb, back.records_by_cell) == []
     assert played(nb)
     assert is_fixed(nb)

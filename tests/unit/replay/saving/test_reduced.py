@@ -16,7 +16,7 @@ from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
+from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, without_results
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, recording, turn
 
@@ -34,7 +34,7 @@ TALK = recording(asked(1, "What is it?", "Nothing.", "a.py"), asked(2, "Call ACM
 
 
 def redacted(talk: Recording, *patterns: str) -> Recording:
-    return clean_notebook(empty_notebook(), talk, Cleaner(tuple(map(re.compile, patterns))))
+    return clean_notebook(empty_notebook(), talk, NotebookRedactor(tuple(map(re.compile, patterns))))
 
 
 def written(folder: Path, talk: Recording, options: SaveOptions = FORMS["plain"]) -> Path:
@@ -77,7 +77,8 @@ def test_where_both_went_both_options_are_named(tmp_path):
 
 def test_a_secret_that_is_not_known_any_more_is_not_put_back(tmp_path):
     written(
-        tmp_path, clean_notebook(empty_notebook(), TALK, Cleaner(secrets=lambda text: text.replace("ACME", SECRET)))
+        tmp_path,
+        clean_notebook(empty_notebook(), TALK, NotebookRedactor(secrets=lambda text: text.replace("ACME", SECRET))),
     )
     with pytest.raises(RecordingError, match="was saved with text taken out"):
         written(tmp_path, TALK)

@@ -10,13 +10,13 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from kin_nb.replay.errors import LaterFormatError, MissingTextError, RecordingError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
-from kin_nb.replay.format.output_records import KEPT, KEY
-from kin_nb.replay.format.storage import is_embedding
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
+from kin_nb.replay.format.storage import is_recording_cell
 from kin_nb.replay.playback.locate import embedded_recording, find_recording
-from kin_nb.replay.playback.process_context import Surroundings
+from kin_nb.replay.playback.process_context import ProcessContext
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.options import LARGE, SaveOptions, about_files, parse_save
+from kin_nb.replay.saving.options import LARGE_BYTES, SaveOptions, describe_files, parse_save
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, carried_of, recording, turn
 
@@ -91,8 +91,8 @@ def test_a_copy_without_its_sidecar_plays_what_lies_near(session, tmp_path):
     (tmp_path / "out").mkdir()
     copy = tmp_path / "out" / "talk.ipynb"
     copy.write_bytes(made.read_bytes())
-    here = Surroundings(tmp_path, {"JPY_SESSION_NAME": str(copy)})
-    found = find_recording(session.session, session.digest[:12], surroundings=here)
+    here = ProcessContext(tmp_path, {"JPY_SESSION_NAME": str(copy)})
+    found = find_recording(session.session, session.digest[:12], context=here)
     assert found.path == made
 
 
@@ -139,10 +139,10 @@ def test_what_a_portable_cell_holds_is_checked_by_itself(session, tmp_path):
 def test_saving_again_without_portable_takes_the_cell_away(session, tmp_path):
     path = write_notebook(session_notebook(session, options=PORTABLE), tmp_path / "talk.ipynb")
     nb = session_notebook(session, source_nb=load_notebook(path))
-    assert not any(map(is_embedding, nb["cells"]))
+    assert not any(map(is_recording_cell, nb["cells"]))
     assert nb["cells"][0]["source"] == f"%load_ext kin_nb\n%kin replay {session.name}"
     again = session_notebook(session, source_nb=nb, options=PORTABLE)
-    assert [is_embedding(cell) for cell in again["cells"]] == [False, True, False, False]
+    assert [is_recording_cell(cell) for cell in again["cells"]] == [False, True, False, False]
 
 
 @pytest.mark.parametrize("portable", [False, True])
@@ -233,30 +233,32 @@ def test_a_wrong_save_line_shows_the_usage(line, message):
 
 def test_a_sidecar_is_offered_for_a_large_notebook(tmp_path):
     path = tmp_path / "talk.ipynb"
-    path.write_bytes(b" " * LARGE)
-    assert about_files(path, SaveOptions()) == ""
-    path.write_bytes(b" " * (LARGE + 1))
-    assert about_files(path, SaveOptions()) == "It has 8.0 MB. With --sidecar, long results go into a file beside it."
+    path.write_bytes(b" " * LARGE_BYTES)
+    assert describe_files(path, SaveOptions()) == ""
+    path.write_bytes(b" " * (LARGE_BYTES + 1))
+    assert (
+        describe_files(path, SaveOptions()) == "It has 8.0 MB. With --sidecar, long results go into a file beside it."
+    )
 
 
 def test_a_sidecar_is_said_to_travel_along(tmp_path):
     path = tmp_path / "talk.kin.ipynb"
-    path.write_bytes(b" " * (LARGE + 1))
-    assert about_files(path, SIDECAR) == (
+    path.write_bytes(b" " * (LARGE_BYTES + 1))
+    assert describe_files(path, SIDECAR) == (
         "Its long texts are in talk.kin.json, which belongs beside it: copy and commit both."
     )
-    assert about_files(path, PORTABLE) == ""
+    assert describe_files(path, PORTABLE) == ""
 
 
 def test_what_outputs_carried_is_in_the_cells_alone_once_it_is_saved():
     talk = recording(turn(1, "Ask.", options="--session helper", id="a" * 16), turn(2, "a"))
     helper = talk.turns[0]
-    talk = Recording(talk.meta, talk.records, beside={helper.id: "helper"})
-    carries = {"kin": {}, **carried_of(talk, helper), KEPT: [{"cell": "a", "carried": {"record": LONG}}]}
+    talk = Recording(talk.meta, talk.records, session_names={helper.id: "helper"})
+    carries = {"kin": {}, **carried_of(talk, helper), BACKUP_KEY: [{"cell": "a", "carried": {"record": LONG}}]}
     output = new_output("display_data", {"text/plain": "said"}, metadata=carries)
     cells = [new_code_cell(source, outputs=[output]) for source in ("print(1)", "%%kin --session helper\nAsk.")]
     made = session_notebook(talk, source_nb=new_notebook(cells=cells))
-    assert KEY not in json.dumps(made)
-    assert KEPT not in json.dumps(made)
+    assert RECORD_KEY not in json.dumps(made)
+    assert BACKUP_KEY not in json.dumps(made)
     assert made["cells"][1]["outputs"][0]["data"] == {"text/plain": "said"}
     assert read_recording(made) == talk

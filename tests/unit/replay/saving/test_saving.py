@@ -12,12 +12,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.render import render_record, render_turn
 from kin_nb.replay.book import Book
-from kin_nb.replay.cell_keys import asked_key, cell_key
+from kin_nb.replay.cell_keys import cell_key, prompt_key
 from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.playback.player import Playback, playback_notice
-from kin_nb.replay.saving.build import Cell, session_notebook
+from kin_nb.replay.saving.build import ExecutedCell, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
@@ -91,8 +91,8 @@ def test_from_the_file_records_go_into_the_cells_that_asked(talk, live):
 def test_the_saved_outputs_are_what_playing_the_cells_in_order_shows(talk, live):
     nb = session_notebook(talk, source_nb=live)
     assert nb["cells"][1]["outputs"] == shown([playback_notice(talk)])
-    asking = [cell for cell in nb["cells"] if asked_key(nb, cell)]
-    assert [cell["outputs"] for cell in asking] == [shown(played(nb, asked_key(nb, cell))) for cell in asking]
+    asking = [cell for cell in nb["cells"] if prompt_key(nb, cell)]
+    assert [cell["outputs"] for cell in asking] == [shown(played(nb, prompt_key(nb, cell))) for cell in asking]
     assert [shown(render_turn(talk.turns[n])) for n in (1, 0, 2)] == [cell["outputs"] for cell in asking]
 
 
@@ -234,7 +234,12 @@ def test_a_cell_edited_and_run_again_keeps_its_text_and_both_turns():
 
 
 def test_from_the_cells_that_ran_unknown_outputs_are_not_compared(talk):
-    cells = [Cell("%load_ext kin_nb"), Cell("x = 1"), Cell("%%kin\nfirst", "one"), Cell("%kin save")]
+    cells = [
+        ExecutedCell("%load_ext kin_nb"),
+        ExecutedCell("x = 1"),
+        ExecutedCell("%%kin\nfirst", "one"),
+        ExecutedCell("%kin save"),
+    ]
     nb = session_notebook(talk, cells=cells)
     assert [cell["source"].splitlines()[-1] for cell in nb["cells"]][1:] == ["x = 1", "first", "second", "third"]
     assert nb["cells"][1]["metadata"]["tags"] == ["nbval-ignore-output"]
@@ -248,7 +253,7 @@ def test_from_the_log_alone_every_turn_has_a_cell_that_plays_it(session):
     assert [cell["source"] for cell in nb["cells"][1:]] == ["%%kin\nFix the build\nplease", "%%kin\nAnd now?"]
     assert [each.prompt for each in back.turns] == [each.prompt for each in session.turns]
     for n, cell in enumerate(nb["cells"][1:]):
-        assert cell["outputs"] == shown(played(nb, asked_key(nb, cell))) == shown(render_turn(session.turns[n]))
+        assert cell["outputs"] == shown(played(nb, prompt_key(nb, cell))) == shown(render_turn(session.turns[n]))
 
 
 def test_a_turn_whose_options_are_not_known_plays_from_the_cell_written_for_it():
@@ -279,7 +284,7 @@ def test_a_prompt_that_looks_like_a_command_is_asked_as_a_prompt(prompt, cell):
     nb = session_notebook(recording(turn(1, prompt)), source_nb=source)
     assert nb["cells"][1]["source"] == cell
     (back,) = read_recording(nb).turns
-    assert (back.prompt, back.key) == (prompt, asked_key(nb, nb["cells"][1]))
+    assert (back.prompt, back.key) == (prompt, prompt_key(nb, nb["cells"][1]))
 
 
 def test_an_old_notebook_without_ids_becomes_a_valid_one(talk):

@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook
+from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook
 from tests.unit.replay.sessions import recording, turn
 
 STATE = "application/vnd.jupyter.widget-state+json"
@@ -77,7 +77,7 @@ def test_odd_state_is_no_error(session, widgets, held):
 
 def test_secrets_go_out_of_what_widgets_show(session, widgets):
     nb = notebook(widgets, {"state": json.loads(json.dumps(widgets["state"]))}, widgets["box"])
-    cleaner = Cleaner(secrets=lambda text: text.replace(KEY, "[secret]"))
+    cleaner = NotebookRedactor(secrets=lambda text: text.replace(KEY, "[secret]"))
     saved = session_notebook(clean_notebook(nb, session, cleaner), source_nb=nb)
     assert KEY not in json.dumps(saved)
     assert "[secret]" in json.dumps(saved["metadata"]["widgets"])
@@ -93,6 +93,6 @@ def test_only_what_ipywidgets_names_stays_in_the_state():
     theirs = {"_model_name": "HTMLModel", "_view_module_version": "2.0.0", "layout": f"IPY_MODEL_{'0a' * 16}"}
     buffers = [{"data": "QUNN", "encoding": "base64", "path": ["value"]}]
     mine = {"model_x": KEY, "_model_name": f"of {KEY}", "tooltip": f"IPY_MODEL_{KEY}", "buffers": KEY}
-    cleaner = Cleaner(secrets=lambda text: text.replace(KEY, "[secret]"))
+    cleaner = NotebookRedactor(secrets=lambda text: text.replace(KEY, "[secret]"))
     assert cleaner.widgets({**theirs, "buffers": buffers}, "") == {**theirs, "buffers": buffers}
     assert KEY not in json.dumps(cleaner.widgets(mine, ""))

@@ -14,7 +14,7 @@ from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
-from kin_nb.replay.format.storage import texts_in
+from kin_nb.replay.format.storage import stored_texts
 from kin_nb.replay.recording import WorkspaceMeta
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
@@ -56,7 +56,9 @@ def test_between_any_two_of_the_files_the_notebook_is_whole(session, tmp_path, m
     write_notebook(session_notebook(new, options=SIDECAR), path, replacing=True)
     assert seen == ([old, old, new] if shrinks else [old, old])
     assert read_recording(load_notebook(path)) == new
-    assert bool(texts_in(json.loads((tmp_path / "talk.kin.json").read_text()))) is not shrinks, "old texts do not stay"
+    assert bool(stored_texts(json.loads((tmp_path / "talk.kin.json").read_text()))) is not shrinks, (
+        "old texts do not stay"
+    )
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -71,7 +73,7 @@ def test_a_sidecar_whose_texts_another_notebook_needs_is_left_alone(session, tmp
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
     first.unlink()
     write_notebook(session_notebook(without_results(session), options=SIDECAR), tmp_path / "talk.kin.ipynb")
-    assert not texts_in(json.loads((tmp_path / "talk.kin.json").read_text()))
+    assert not stored_texts(json.loads((tmp_path / "talk.kin.json").read_text()))
 
 
 @pytest.mark.parametrize("content", ['{"joints": [1, 2, 3]}', "not JSON", "[]", '{"kin": {"session": 3}, "blobs": {}}'])
