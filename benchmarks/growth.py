@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from benchmarks.sizes import SMALL
 from kin_nb.core.autocompletion.completers import fuzzy_match
 from kin_nb.core.autocompletion.path_prompt import path_mentions
-from kin_nb.core.context.call_signatures import ShingleSimilarity
+from kin_nb.core.context.call_signatures import text_similarity
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.gitignore import Patterns
 from kin_nb.core.redaction import Redactor
@@ -115,7 +115,7 @@ def cases(folder: Path) -> Iterator[Case]:
     yield "fuzzy match", "a", lambda text: fuzzy_match("a" * 60 + "b", text)
     yield "ignore rule", "a/", lambda text: Patterns("**/a/" * 30 + "b\n").decide(text)
     yield "mentions in a prompt", '@, @"x ', lambda text: path_mentions(f"{text} @a.py", folder)
-    yield "similar texts", "ab", lambda text: ShingleSimilarity().of(text, text[1:] + "c")
+    yield "similar texts", "ab", lambda text: text_similarity(text, text[1:] + "c")
     yield "repeated words in a reply", "12, 13 and 14 are done. Then 15. ", loop_text
     yield "many different calls", "result ", loop_calls
     yield "a cell that is saved", "%load_ext kin_nb\n!ls\n", saved_cell

@@ -1,4 +1,4 @@
-"""LoopGuard: what happens when a turn goes in circles: the model is reminded, the user asked, the turn stopped (seed 004)."""
+"""LoopGuard: act on loops: remind the model, ask the user, stop the turn."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from kin_nb.core.records import RecordedStep
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.tool_types import ToolError
 
-GO_ON, STOP = "Go on", "Stop here"
-"""What the user may answer."""
+CONTINUE, STOP = "Continue", "Stop here"
+"""The answers to choose from."""
 
 
 class LoopGuard:
-    """`detector` finds loops; `enabled`: asked each time, since settings change. `remind` adds a note to the next request.
+    """The loop detection of one conversation.
 
-    `approvals` asks the user whether to continue; without an answer the turn stops.
+    `enabled` is called each time, because settings change. `remind` adds a note to the next request. `approvals` asks the
+    user whether to continue; without an answer the turn stops.
     """
 
     def __init__(
@@ -36,19 +37,20 @@ class LoopGuard:
         self._approvals, self._enabled, self._remind, self._warn = approvals, enabled, remind, warn
 
     def forget(self) -> None:
-        """A turn begins, or the conversation is another one."""
+        """Start again: a turn begins, or the conversation has changed."""
         self.detector.forget()
 
     def forget_results(self, call_ids: Iterable[str]) -> None:
-        """The model no longer sees these results: to ask for one of them again is no loop."""
+        """Allow these calls again: the model no longer sees their results."""
         self.detector.forget_results(call_ids)
 
     async def after_step(self, step: RecordedStep, emit: Emit) -> LoopEvent | None:
-        """Look at a step whose calls were answered, and report each loop.
+        """Look at a step whose calls were answered, emit an event for each loop, and act on it.
 
-        Returns the event with which the turn must end, because it repeats itself again and again, or because the user says so
-        or cannot be asked.
+        Returns the event that ends the turn: the loop reached its last threshold, the user chose to stop, or the user could not
+        be asked.
         """
+        self.detector.end_reply()
         for loop in self._found(step) if self._enabled() else ():
             event = _event(loop)
             await emit(event)
@@ -56,8 +58,8 @@ class LoopGuard:
                 self._remind(loop.message)
             elif loop.action == "stop":
                 return event
-            elif await self._is_wanted(loop):
-                self.detector.go_on()
+            elif await self._is_allowed(loop):
+                self.detector.allow()
             else:
                 event = _event(loop, action="stop")
                 await emit(event)
@@ -65,30 +67,30 @@ class LoopGuard:
         return None
 
     def repeating_text(self, event: BaseEvent) -> LoopEvent | None:
-        """Look at a reply while it streams: text that repeats without an end is always a reason to stop."""
+        """Look at a piece of a reply while it streams. Returns the event that ends the turn when its text repeats without end."""
         if not (self._enabled() and isinstance(event, AssistantEvent | ReasoningEvent)):
             return None
         loop = self.detector.observe_text(event.content)
         return None if loop is None else _event(loop, action="stop")
 
     def _found(self, step: RecordedStep) -> list[Loop]:
-        own = [call for call in step.calls if not call.is_repeated]
-        found = [self.detector.observe_reply(step.content)]
-        for call in own:
-            ok = call.status == "ok" and not call.exit
-            found.append(self.detector.observe(call.name, call.arguments, call.output, ok=ok, call_id=call.id))
+        found = []
+        for call in step.calls:
+            if not call.is_repeated:
+                ok = call.status == "ok" and not call.exit
+                found.append(self.detector.observe(call.name, call.arguments, call.output, ok=ok, call_id=call.id))
         return [loop for loop in found if loop is not None]
 
-    async def _is_wanted(self, loop: Loop) -> bool:
+    async def _is_allowed(self, loop: Loop) -> bool:
         ask = self._approvals.ask_question
         try:
-            return await unless_cancelled(ask(Question(loop.message, (STOP, GO_ON)))) == GO_ON
+            return await unless_cancelled(ask(Question(loop.message, (STOP, CONTINUE)))) == CONTINUE
         except ToolError:
             return False
         except BaseException as error:
             if must_propagate(error):
                 raise
-            self._warn(f"The question whether to go on was not answered: {failure(ask, error)}")
+            self._warn(f"The question whether to continue was not answered: {failure(ask, error)}")
             return False
 
 

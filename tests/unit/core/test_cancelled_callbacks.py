@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from kin_nb.core.agent import Agent
 from kin_nb.core.events import BaseEvent, ToolResultEvent
 from kin_nb.core.llm.errors import BackendError
-from kin_nb.core.loop_guard import GO_ON
+from kin_nb.core.loop_guard import CONTINUE
 from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, ToolError, ToolPermission
@@ -141,7 +141,7 @@ async def test_an_answer_to_a_cancelled_question_is_not_taken(agent, model_serve
 
 
 @WAYS
-@each(goes_on=lambda: GO_ON, refuses=raising(ToolError, "nobody"))
+@each(allows=lambda: CONTINUE, refuses=raising(ToolError, "no user"))
 async def test_an_answer_whether_to_go_on_in_circles_is_not_taken_when_cancelled(agent, model_server, then, interrupt):
     callback = Waiting(then)
     agent.approvals.ask_question = callback

@@ -1,4 +1,4 @@
-"""Good work that looks a little like going in circles: nothing may be said of it, not even a reminder."""
+"""Good work that looks a little like a loop: not even a reminder is allowed."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def the_history_commit_by_commit() -> Iterator[Call]:
     for n in range(20):
         files = "\n".join(f" src/{name}_{n}.py | {n + k} ++--" for k, name in enumerate(WORDS[: n % 7 + 3]))
         yield bash(
-            f"git show --stat HEAD~{n}", f"commit {n * 7919:040x}\nAuthor: me\n\n    Mend {WORDS[n % 16]}\n\n{files}"
+            f"git show --stat HEAD~{n}", f"commit {n * 7919:040x}\nAuthor: me\n\n    Fix {WORDS[n % 16]}\n\n{files}"
         )
 
 
@@ -248,7 +248,7 @@ def todos_ticked_off() -> Iterator[Call]:
         yield edit(n)
 
 
-def a_failing_command_mended_step_by_step() -> Iterator[Call]:
+def a_failing_command_fixed_step_by_step() -> Iterator[Call]:
     for n, name in enumerate(WORDS):
         lines = "\n".join(
             f'  File "/w/{w}.py", line {n * k + 3}, in {w}\n    {CODE[n * k]}' for k, w in enumerate(WORDS[:6])
@@ -276,7 +276,7 @@ def experiments_in_one_line() -> Iterator[Call]:
 
 def commits_one_by_one() -> Iterator[Call]:
     for n, name in enumerate(WORDS):
-        yield bash(f"git add src/{name}.py && git commit -qm 'Mend {name}'", "[no output]")
+        yield bash(f"git add src/{name}.py && git commit -qm 'Fix {name}'", "[no output]")
         yield bash("git status --short", "\n".join(f" M src/{w}.py" for w in WORDS[n + 1 :]) or "[no output]")
 
 

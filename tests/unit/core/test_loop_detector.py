@@ -1,4 +1,4 @@
-"""What is a loop, how often it is let go on, and what is said of it."""
+"""What counts as a loop, at which counts it is reported, and the messages."""
 
 from __future__ import annotations
 
@@ -26,114 +26,133 @@ def read(offset: int, limit: int = 50) -> tuple[str, str, str]:
     return "read_file", json.dumps({"path": "a.py", "offset": offset, "limit": limit}), window(offset, offset + limit)
 
 
-def watched(calls: Calls, detector: LoopDetector | None = None, *, ok: bool = True) -> list[Loop | None]:
+def observe(calls: Calls, detector: LoopDetector | None = None, *, ok: bool = True) -> list[Loop | None]:
     detector = detector or LoopDetector()
     return [detector.observe(*call, ok=ok) for call in calls]
 
 
-def said(loops: list[Loop | None]) -> list[tuple[str, int, str]]:
+def reported(loops: list[Loop | None]) -> list[tuple[str, int, str]]:
     return [(loop.kind, loop.count, loop.action) for loop in loops if loop]
 
 
-def test_the_same_call_is_reminded_of_twice_then_asked_about_then_stopped():
-    loops = watched([A] * 12)
-    assert said(loops) == [("exact", 3, "remind"), ("exact", 5, "remind"), ("exact", 8, "ask"), ("exact", 12, "stop")]
+def test_the_same_call_leads_to_two_reminders_a_question_and_a_stop():
+    loops = observe([A] * 12)
+    assert reported(loops) == [
+        ("exact", 3, "remind"),
+        ("exact", 5, "remind"),
+        ("exact", 8, "ask"),
+        ("exact", 12, "stop"),
+    ]
     assert [place for place, loop in enumerate(loops, 1) if loop] == [3, 5, 8, 12]
 
 
-def test_whoever_goes_on_after_a_stop_is_stopped_again():
-    assert said(watched([A] * 14))[-2:] == [("exact", 13, "stop"), ("exact", 14, "stop")]
+def test_each_call_after_a_stop_is_another_stop():
+    assert reported(observe([A] * 14))[-2:] == [("exact", 13, "stop"), ("exact", 14, "stop")]
 
 
-def test_a_reminder_names_the_call_and_how_often_and_says_what_to_do():
-    (loop,) = filter(None, watched([A] * 3))
+def test_a_reminder_names_the_call_the_count_and_what_to_do():
+    (loop,) = filter(None, observe([A] * 3))
     assert loop.message == (
         'You repeat yourself: the same call 3 times in a row, each with the same result: bash {"command": "ls"}. '
         "Nothing new comes of it: use what you know, try another way, or say what you need."
     )
 
 
-def test_what_the_person_reads_is_a_sentence_that_needs_no_answer():
-    asked, stopped = [loop.message for loop in watched([A] * 12) if loop and loop.action != "remind"]
+def test_the_message_for_the_user_is_a_sentence_that_needs_no_answer():
+    asked, stopped = [loop.message for loop in observe([A] * 12) if loop and loop.action != "remind"]
     what = 'each with the same result: bash {"command": "ls"}'
     assert asked == f"the model repeats itself: the same call 8 times in a row, {what}"
     assert stopped == f"the model repeats itself: the same call 12 times in a row, {what}; write what to do instead"
 
 
-def test_arguments_are_the_same_however_they_are_written():
+def test_the_spelling_of_json_arguments_does_not_matter():
     spellings = ['{"a": 1, "b": "x"}', '{"b":"x","a":1}', '{ "b" : "\\u0078", "a" : 1 }']
-    assert said(watched([("t", spelling, "r") for spelling in spellings])) == [("exact", 3, "remind")]
+    assert reported(observe([("t", spelling, "r") for spelling in spellings])) == [("exact", 3, "remind")]
 
 
-def test_arguments_that_are_no_json_are_compared_as_they_are():
-    assert said(watched([("t", "{oops", "r")] * 3)) == [("exact", 3, "remind")]
-    assert said(watched([("t", "[" * 100_000, "r")] * 3)) == [("exact", 3, "remind")]
-    assert said(watched([("t", "", "r"), ("t", "{}", "r"), ("t", " ", "r")])) == []
+def test_arguments_that_are_not_json_are_compared_as_text():
+    assert reported(observe([("t", "{oops", "r")] * 3)) == [("exact", 3, "remind")]
+    assert reported(observe([("t", "[" * 100_000, "r")] * 3)) == [("exact", 3, "remind")]
+    assert reported(observe([("t", "", "r"), ("t", "{}", "r"), ("t", " ", "r")])) == []
 
 
 @pytest.mark.parametrize(
-    ("cycle", "rounds"),
+    ("cycle", "calls"),
     [
-        ([A, B], [6, 10, 14, 20]),
-        ([A, B, C], [9, 15, 21, 30]),
-        ([A, A, B, C], [12, 20, 28, 40]),
-        ([A, B, C, B, B], [15, 25, 35, 50]),
+        ([A, B], [6, 10, 16, 24]),
+        ([A, B, C], [9, 15, 24, 36]),
+        ([A, A, B, C], [10, 16, 25, 37]),
+        ([A, B, B, C, B], [10, 16, 25, 37]),
     ],
 )
-def test_a_cycle_is_caught_by_its_rounds(cycle, rounds):
-    loops = watched(cycle * 10)
-    assert [place for place, loop in enumerate(loops, 1) if loop] == rounds
-    assert said(loops) == [("cycle", 3, "remind"), ("cycle", 5, "remind"), ("cycle", 7, "ask"), ("cycle", 10, "stop")]
+def test_a_cycle_is_reported_by_its_rounds(cycle, calls):
+    loops = observe((cycle * 12)[: calls[-1]])
+    assert [place for place, loop in enumerate(loops, 1) if loop] == calls
+    assert reported(loops) == [
+        ("cycle", 3, "remind"),
+        ("cycle", 5, "remind"),
+        ("cycle", 8, "ask"),
+        ("cycle", 12, "stop"),
+    ]
 
 
-def test_two_calls_six_times_and_three_calls_five_times_are_caught():
-    assert said(watched([A, B] * 6)) == [("cycle", 3, "remind"), ("cycle", 5, "remind")]
-    assert said(watched([A, B, C] * 5)) == [("cycle", 3, "remind"), ("cycle", 5, "remind")]
+def test_alternating_calls_are_found():
+    assert reported(observe([A, B] * 6)) == [("cycle", 3, "remind"), ("cycle", 5, "remind")]
+    assert reported(observe([A, B, C] * 5)) == [("cycle", 3, "remind"), ("cycle", 5, "remind")]
 
 
 def test_a_cycle_names_its_calls():
-    loop = watched([A, B] * 3)[-1]
+    loop = observe([A, B] * 3)[-1]
     assert loop is not None
-    assert 'the same 2 calls 3 times over, each with the same result: bash {"command": "ls"}, read_file' in loop.message
+    calls = 'bash {"command": "ls"}, read_file'
+    assert f"the same 2 calls over and over, 3 rounds, each with the same result: {calls}" in loop.message
 
 
-def test_a_cycle_in_the_middle_of_other_work_is_caught():
+def test_a_cycle_between_other_calls_is_found():
     others = [("bash", json.dumps({"command": f"echo {word}"}), word) for word in ("x", "y", "z")]
-    assert said(watched([*others, A, B, A, B, A, B, *others])) == [("cycle", 3, "remind")]
+    assert reported(observe([*others, A, B, A, B, A, B, *others])) == [("cycle", 3, "remind")]
 
 
 def test_another_call_breaks_the_series():
-    assert said(watched([A, A, B, A, A, C, A, A])) == []
+    assert reported(observe([A, A, B, A, A, C, A, A])) == []
 
 
-def test_going_round_without_a_period_is_caught_too():
+def test_known_calls_in_any_order_are_a_cycle():
     calls = [("read_file", json.dumps({"path": name}), f"text of {name}") for name in "abcdefgh"]
     order = [0, 1, 2, 3, 4, 5, 6, 7, 2, 5, 0, 7, 1, 3, 6, 4, 0, 2, 6, 1, 5, 7, 4, 3, 1, 0, 2, 7, 3, 5, 6, 4] * 3
-    loops = watched([calls[number] for number in order])
-    assert said(loops)[:3] == [("cycle", 15, "remind"), ("cycle", 25, "remind"), ("cycle", 40, "ask")]
-    assert "15 calls in a row that had all been made before" in next(filter(None, loops)).message
+    loops = observe([calls[number] for number in order])
+    assert reported(loops)[-1][2] == "stop"
+    assert "the same 8 calls over and over, 12 rounds" in list(filter(None, loops))[-1].message
+
+
+def test_of_a_long_cycle_eight_calls_are_a_round_and_five_are_named():
+    calls = [("read_file", json.dumps({"path": f"{n}"}), f"text {n}") for n in range(20)]
+    loops = observe(calls * 2)
+    assert [(place, loop.count) for place, loop in enumerate(loops, 1) if loop] == [(36, 3)]
+    (loop,) = filter(None, loops)
+    assert loop.message.count("read_file") == 5
 
 
 def test_the_same_call_with_another_result_is_no_repeat():
     polls = [("bash", '{"command": "cat progress"}', f"{percent} % done") for percent in range(0, 100, 5)]
-    assert said(watched(polls)) == []
+    assert reported(observe(polls)) == []
 
 
-def test_results_that_differ_only_in_times_and_addresses_are_nearly_the_same():
+def test_results_that_differ_in_times_and_addresses_alone_are_near_repeats():
     results = [f"{TRACEBACK}\n<Thing at 0x7f3a{n:08x}>\n1 failed in 0.{n}s (pid {4000 + n})" for n in range(10, 40)]
-    loops = watched(("bash", '{"command": "pytest"}', result) for result in results)
-    assert said(loops) == [("near", 5, "remind"), ("near", 10, "remind"), ("near", 20, "ask"), ("near", 30, "stop")]
+    loops = observe(("bash", '{"command": "pytest"}', result) for result in results)
+    assert reported(loops) == [("near", 5, "remind"), ("near", 10, "remind"), ("near", 20, "ask"), ("near", 30, "stop")]
 
 
-def test_growing_line_numbers_with_nearly_the_same_result_are_caught():
-    assert said(watched(read(offset) for offset in range(1, 31))) == [
+def test_growing_line_numbers_with_nearly_the_same_result_are_near_repeats():
+    assert reported(observe(read(offset) for offset in range(1, 31))) == [
         ("near", 5, "remind"),
         ("near", 10, "remind"),
         ("near", 20, "ask"),
         ("near", 30, "stop"),
     ]
     commands = [("bash", json.dumps({"command": f"sed -n {n},{n + 9}p a.py"}), window(n, n + 9)) for n in range(1, 13)]
-    assert said(watched(commands)) == [("near", 5, "remind"), ("near", 10, "remind")]
+    assert reported(observe(commands)) == [("near", 5, "remind"), ("near", 10, "remind")]
 
 
 @pytest.mark.parametrize(
@@ -148,16 +167,16 @@ def test_growing_line_numbers_with_nearly_the_same_result_are_caught():
         "curl -s 'https://example.org/items?page={0}'",
     ],
 )
-def test_growing_numbers_in_a_command_that_are_no_names_are_caught(command):
+def test_growing_numbers_in_a_command_are_near_repeats(command):
     calls = [("bash", json.dumps({"command": command.format(n, n + 9)}), window(n, n + 9)) for n in range(1, 13)]
-    assert said(watched(calls)) == [("near", 5, "remind"), ("near", 10, "remind")]
+    assert reported(observe(calls)) == [("near", 5, "remind"), ("near", 10, "remind")]
 
 
 @pytest.mark.parametrize("path", ["path", "file_path", "url"])
-def test_calls_about_different_things_are_never_near(path):
+def test_calls_about_different_files_are_never_near_repeats(path):
     calls = [("read", json.dumps({path: f"a{n}", "offset": 1}), window(1, 50)) for n in range(40)]
-    assert said(watched(calls)) == []
-    assert said(watched([*calls, *([calls[-1]] * 2)])) == [("exact", 3, "remind")]
+    assert reported(observe(calls)) == []
+    assert reported(observe([*calls, *([calls[-1]] * 2)])) == [("exact", 3, "remind")]
 
 
 @pytest.mark.parametrize(
@@ -165,24 +184,24 @@ def test_calls_about_different_things_are_never_near(path):
 )
 def test_arguments_of_any_form_are_compared(arguments):
     calls = [("t", arguments.format(n=n), window(1, 50)) for n in range(5)]
-    assert said(watched(calls)) == [("near", 5, "remind")]
+    assert reported(observe(calls)) == [("near", 5, "remind")]
 
 
-def test_near_repeats_in_turns_are_caught():
+def test_alternating_near_repeats_are_found():
     calls = [call for n in range(1, 7) for call in (read(n), B)]
-    assert said(watched(calls)) == [("near", 5, "remind")]
+    assert reported(observe(calls)) == [("near", 5, "remind")]
 
 
-def test_a_search_reworded_that_finds_the_same_is_caught():
+def test_a_reworded_search_with_the_same_matches_is_a_near_repeat():
     pattern = "def +(compute_the_whole_value_of|read_every_single_line_of|write_every_single_line_of)_%s"
     calls = [
         ("grep", json.dumps({"pattern": pattern % end, "path": "src/package"}), TRACEBACK)
         for end in ("it", "it ", "it.", "it:", "it;")
     ]
-    assert said(watched(calls)) == [("near", 5, "remind")]
+    assert reported(observe(calls)) == [("near", 5, "remind")]
 
 
-def test_an_edit_that_fails_in_nearly_the_same_way_is_caught():
+def test_an_edit_that_fails_in_nearly_the_same_way_is_a_near_repeat():
     texts = [f"    return total + {n}\n" + "\n".join(LINES[:10]) for n in range(5)]
     calls = [
         (
@@ -192,45 +211,52 @@ def test_an_edit_that_fails_in_nearly_the_same_way_is_caught():
         )
         for text in texts
     ]
-    assert said(watched(calls, ok=False)) == [("near", 5, "remind")]
-    assert said(watched(calls, ok=True)) == []
+    assert reported(observe(calls, ok=False)) == [("near", 5, "remind")]
+    assert reported(observe(calls, ok=True)) == []
 
 
-def test_the_persons_go_on_is_good_for_as_many_repeats_again():
+def test_an_allowed_loop_is_asked_about_after_as_many_more_rounds():
     detector = LoopDetector()
-    assert said(watched([A] * 8, detector))[-1] == ("exact", 8, "ask")
-    detector.go_on()
-    assert said(watched([A] * 7, detector)) == []
-    assert said(watched([A], detector)) == [("exact", 16, "ask")]
-    detector.go_on()
-    assert said(watched([A] * 8, detector)) == [("exact", 24, "ask")]
+    assert reported(observe([A] * 8, detector))[-1] == ("exact", 8, "ask")
+    detector.allow()
+    assert reported(observe([A] * 7, detector)) == []
+    assert reported(observe([A], detector)) == [("exact", 16, "ask")]
+    detector.allow()
+    assert reported(observe([A] * 8, detector)) == [("exact", 24, "ask")]
 
 
-def test_a_go_on_is_for_that_loop_alone():
+def test_only_the_present_loop_is_allowed():
     detector = LoopDetector()
-    watched([A] * 8, detector)
-    detector.go_on()
-    assert said(watched([A, B, B, B], detector)) == [("exact", 3, "remind")]
+    observe([A] * 8, detector)
+    detector.allow()
+    assert reported(observe([A, B, B, B], detector)) == [("exact", 3, "remind")]
 
 
-def test_a_go_on_for_one_of_two_calls_in_turns():
+def test_a_known_call_in_an_allowed_loop_makes_it_another_loop():
     detector = LoopDetector()
-    assert said(watched([A, B] * 7, detector))[-1] == ("cycle", 7, "ask")
-    detector.go_on()
-    assert said(watched([A, B] * 6, detector)) == []
-    assert said(watched([A, B], detector)) == [("cycle", 14, "ask")]
+    observe([B, *[A] * 8], detector)
+    detector.allow()
+    assert reported(observe([B, *[A, B] * 4], detector)) == [("cycle", 8, "ask")]
 
 
-def test_what_is_forgotten_was_not_seen():
+def test_an_allowed_cycle_is_asked_about_after_as_many_more_rounds():
     detector = LoopDetector()
-    watched([A] * 11, detector)
+    assert reported(observe([A, B] * 8, detector))[-1] == ("cycle", 8, "ask")
+    detector.allow()
+    assert reported(observe([A, B] * 7, detector)) == []
+    assert reported(observe([A, B], detector)) == [("cycle", 16, "ask")]
+
+
+def test_after_forget_the_count_begins_again():
+    detector = LoopDetector()
+    observe([A] * 11, detector)
     detector.forget()
-    assert said(watched([A] * 2, detector)) == []
-    assert said(watched([A], detector)) == [("exact", 3, "remind")]
+    assert reported(observe([A] * 2, detector)) == []
+    assert reported(observe([A], detector)) == [("exact", 3, "remind")]
 
 
-def reads(detector: LoopDetector) -> list[Loop | None]:
-    """Twenty files, with the same calls' ids each time."""
+def read_twenty(detector: LoopDetector) -> list[Loop | None]:
+    """Twenty files, with the same ids of calls each time."""
     texts = enumerate(LINES[:20])
     return [
         detector.observe("read_file", json.dumps({"path": f"{n}"}), text, ok=True, call_id=f"c{n}") for n, text in texts
@@ -239,50 +265,37 @@ def reads(detector: LoopDetector) -> list[Loop | None]:
 
 def test_results_that_the_model_no_longer_sees_may_be_asked_for_again():
     detector = LoopDetector()
-    assert said(reads(detector)) == []
-    detector.forget_results([f"c{n}" for n in range(10)])
-    assert said(reads(detector)) == []
-    assert said(reads(detector)) == [("cycle", 15, "remind"), ("cycle", 25, "remind")]
+    assert reported(read_twenty(detector)) == []
+    detector.forget_results([f"c{n}" for n in range(20)])
+    assert reported(read_twenty(detector)) == []
+    assert reported(read_twenty(detector)) == [("cycle", 3, "remind")]
 
 
-def test_a_series_of_the_same_call_goes_on_when_its_first_results_are_gone():
+def test_old_results_may_go_while_the_same_call_is_repeated():
     detector = LoopDetector()
-    for n in range(11):
-        detector.observe(*A, ok=True, call_id=f"c{n}")
-        detector.forget_results([f"c{n}"])
-    assert said(watched([A], detector)) == [("exact", 12, "stop")]
-
-
-def test_the_same_long_words_before_every_call_are_caught_and_short_ones_are_not():
-    detector = LoopDetector()
-    words = "I will now look at the file again to understand what it does. " * 4
-    loops = [detector.observe_reply(text) for _ in range(5) for text in (words, "")]
-    assert said(loops) == [("text", 5, "remind")]
-    assert all(detector.observe_reply("Now the next file.") is None for _ in range(40))
-
-
-def test_other_words_between_break_the_series_of_replies():
-    detector = LoopDetector()
-    words = "I will now look at the file again to understand what it does. " * 4
-    assert not any(detector.observe_reply(text) for _ in range(5) for text in (words, words, "Something else."))
+    loops = []
+    for n in range(12):
+        loops.append(detector.observe(*A, ok=True, call_id=f"c{n}"))
+        detector.forget_results([f"c{n - 1}"])
+    assert reported(loops)[-1] == ("exact", 12, "stop")
 
 
 def test_a_message_is_one_printable_line_of_bounded_length():
     call = ("bash\x1b[2J", '{"command": "' + "echo \u202e hi\\n; " * 5_000 + '"}', "r")
-    loop = watched([call] * 3)[-1]
+    loop = observe([call] * 3)[-1]
     assert loop is not None
     assert loop.message.isprintable()
     assert len(loop.message) < 400
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\0", "", "x" * 3_000_000, "\n" * 100_000])
-def test_any_result_will_do(text):
-    assert said(watched([("t", '{"a": "\\ud800"}', text)] * 3)) == [("exact", 3, "remind")]
+def test_any_result_is_accepted(text):
+    assert reported(observe([("t", '{"a": "\\ud800"}', text)] * 3)) == [("exact", 3, "remind")]
 
 
 @pytest.mark.long
 def test_the_memory_is_bounded():
     detector = LoopDetector()
     calls = [("bash", json.dumps({"command": f"run {n} {n % 7}"}), window(n % 40, 900 + n % 40)) for n in range(1_000)]
-    watched(calls, detector)
-    assert len(detector._keys) == 100
+    observe(calls, detector)
+    assert len(detector._call_ids) == 100

@@ -1,11 +1,11 @@
-"""A turn that goes in circles, with a real agent: reminded, asked about, stopped; and good work that only looks like it."""
+"""Loops in a turn of a real agent: reminder, question, stop; and work that only looks like a loop."""
 
 from __future__ import annotations
 
 import pytest
 
 from kin_nb.core.events import CompactEndEvent, LoopEvent, PruneEvent
-from kin_nb.core.loop_guard import GO_ON, STOP
+from kin_nb.core.loop_guard import CONTINUE, STOP
 from kin_nb.core.questions import Question
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
@@ -21,19 +21,19 @@ def repeat(model_server, calls, times: int) -> None:
             model_server.enqueue(calls=[call])
 
 
-async def test_a_turn_that_goes_in_circles_is_reminded_asked_about_and_stopped(model_server, agent):
+async def test_a_loop_leads_to_reminders_and_a_question(model_server, agent):
     asked: list[Question] = []
 
-    async def go_on(question: Question) -> str:
+    async def allow(question: Question) -> str:
         asked.append(question)
-        return GO_ON
+        return CONTINUE
 
-    agent.approvals.ask_question = go_on
+    agent.approvals.ask_question = allow
     repeat(model_server, [tool_call("read_file", path="a.py")], 8)
     model_server.enqueue("I stop.")
     events = await run_turn(agent)
     assert loops(events) == [("exact", 3, "remind"), ("exact", 5, "remind"), ("exact", 8, "ask")]
-    assert [question.choices for question in asked] == [(STOP, GO_ON)]
+    assert [question.choices for question in asked] == [(STOP, CONTINUE)]
     assert (
         "read_file" in model_server.requests[3]["messages"][-1]["content"]
     )  # the reminder, in the request after the third
@@ -52,12 +52,12 @@ async def test_a_question_that_fails_stops_the_turn_with_a_warning(model_server,
     assert "broken failed: ValueError: no such dialog" in record.warnings[-1]
 
 
-@pytest.mark.parametrize("somebody", [True, False])
-async def test_who_says_no_or_is_not_there_stops_the_turn(model_server, agent, somebody):
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_no_and_no_answer_stop_the_turn(model_server, agent, answered):
     async def stop(_: Question) -> str:
         return STOP
 
-    if somebody:
+    if answered:
         agent.approvals.ask_question = stop
     repeat(model_server, [tool_call("read_file", path="a.py")], 8)
     events = await run_turn(agent)
@@ -70,7 +70,7 @@ async def test_who_says_no_or_is_not_there_stops_the_turn(model_server, agent, s
 
 
 @pytest.mark.parametrize(("names", "times"), [(("a.py", "b.py"), 6), (("a.py", "b.py", "c.py"), 5)])
-async def test_calls_in_turns_are_noticed(model_server, agent, names, times):
+async def test_alternating_calls_are_found(model_server, agent, names, times):
     repeat(model_server, [tool_call("list_dir", path=name) for name in names], times)
     model_server.enqueue("Enough.")
     found = loops(await run_turn(agent))
@@ -78,7 +78,7 @@ async def test_calls_in_turns_are_noticed(model_server, agent, names, times):
     assert found[0][2] == "remind"
 
 
-async def test_a_poll_whose_result_changes_is_no_loop(model_server, trusted, workspace):
+async def test_polling_with_changing_results_is_not_a_loop(model_server, trusted, workspace):
     counter = 'n=$(cat n 2>/dev/null || echo 0); n=$((n+1)); echo $n > n; echo "$n of 20 done"'
     repeat(model_server, [tool_call("bash", command=counter)], 20)
     model_server.enqueue("Done.")
@@ -102,7 +102,7 @@ async def test_it_can_be_switched_off(model_server, agent):
     assert len(events[-1].record.steps) == 16
 
 
-async def test_endless_text_is_stopped_and_what_was_said_is_kept(model_server, agent):
+async def test_endless_text_is_stopped_and_kept(model_server, agent):
     model_server.enqueue("I will now look at the file and then go on with it. " * 400)
     events = await run_turn(agent)
     record = events[-1].record
@@ -121,7 +121,7 @@ def many_files(workspace) -> list[str]:
     return names
 
 
-async def test_to_read_again_what_was_pruned_is_no_loop(model_server, agent, many_files):
+async def test_reading_pruned_results_again_is_not_a_loop(model_server, agent, many_files):
     repeat(model_server, [tool_call("read_file", path=name) for name in many_files], 2)
     model_server.enqueue("Read.")
 
@@ -136,7 +136,7 @@ async def test_to_read_again_what_was_pruned_is_no_loop(model_server, agent, man
     assert events[-1].record.outcome == "done"
 
 
-async def test_to_read_again_after_a_compaction_is_no_loop(model_server, agent, many_files):
+async def test_reading_again_after_a_compaction_is_not_a_loop(model_server, agent, many_files):
     *first, last = [tool_call("read_file", path=name) for name in many_files]
     agent.config.models[0].context_window = 100_000
     agent.config.prune_at = 0
@@ -151,7 +151,7 @@ async def test_to_read_again_after_a_compaction_is_no_loop(model_server, agent, 
     assert events[-1].record.outcome == "done"
 
 
-async def test_what_is_read_again_and_still_there_is_a_loop(model_server, agent, many_files):
+async def test_reading_again_what_the_model_still_sees_is_a_loop(model_server, agent, many_files):
     repeat(model_server, [tool_call("read_file", path=name) for name in many_files], 2)
     model_server.enqueue("Read.")
-    assert loops(await run_turn(agent)) == [("cycle", 15, "remind")]
+    assert loops(await run_turn(agent)) == [("cycle", 3, "remind")]
