@@ -23,7 +23,7 @@ timed = @echo "== $(1)" && SECONDS=0 && $(2) && echo "== $(1): $$SECONDS s"
 comma := ,
 BENCHMARKS := $(filter-out shapes sizes,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 
-.PHONY: help demo test test-fast test-all lint lowest bench screenshots unit kernel nbval peers peers-servers browser chromium programs
+.PHONY: help demo test test-fast test-all lint lowest bench screenshots release-check unit kernel nbval peers peers-servers browser chromium programs
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench: $(VENV)/with-test chromium  ## the figures of benchmarks/
 screenshots: $(VENV)/with-test chromium  ## take all pictures anew, in real JupyterLab and Notebook; docs/images gets its own
 	@folder="$$(mktemp -d)" && KIN_SCREENSHOTS="$$folder" $(PYTEST) tests/browser && \
 	  for picture in docs/images/*.png; do cp "$$folder/$${picture##*/}" "$$picture"; done && echo "== all of them: $$folder"
+
+release-check:  ## build sdist and wheel, check them, install the wheel in a clean environment, run its demo
+	@scripts/release-check $(PYTHON) $(VENV)
 
 # The parts of `make test`
 
