@@ -27,7 +27,7 @@ from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.read_only.plain_line import tokens
 from kin_nb.core.skills.flows import FlowError, read_flow
-from kin_nb.notebook.live.capture import plain
+from kin_nb.notebook.namespace.captured_output import terminal_text
 from kin_nb.replay.rerun.patterns import Pattern
 from kin_nb.replay.rerun.rules import built_in_rules
 from kin_nb.replay.saving.build import session_notebook
@@ -123,7 +123,7 @@ def cases(folder: Path) -> Iterator[Case]:
     for name, pieces, read in (
         ("shell line", SHELL_PIECES, read_shell),
         ("markup", MARKUP_PIECES, lambda text: clean_markup(f"&amp;{text}", lambda page: page)),
-        ("printed output", OUTPUT_PIECES, plain),
+        ("printed output", OUTPUT_PIECES, terminal_text),
         ("redaction", SECRET_PIECES, redact),
         ("drift rules", DRIFT_PIECES, compare_drift),
         ("flow diagram", FLOW_PIECES, diagram_in(folder)),

@@ -218,6 +218,6 @@ def _flush_printed() -> None:
             stream.flush()
 
 
-def somebody_reads(io: CellOutput) -> bool:
+def has_reader(io: CellOutput) -> bool:
     """Whether a person may see what happens in the cell: a notebook names its cells, and a console takes input."""
     return bool(io.cell_id or io.allow_stdin)

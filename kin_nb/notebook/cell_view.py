@@ -34,7 +34,7 @@ from kin_nb.core.events import (
 from kin_nb.core.records import RecordedCall, RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.streaming.display import Display, Progress
-from kin_nb.notebook.streaming.reply import Reply
+from kin_nb.notebook.streaming.reply_view import ReplyView
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output, render_before_reply, render_call, render_compaction, render_receipt, render_reply
 from kin_nb.render.images import render_images, render_prompt_images
@@ -62,7 +62,7 @@ class CellView:
         """What stands before the reply, by kind."""
         self._checkpoints: dict[int, int] = {}
         """The step that each checkpoint of this turn stands before."""
-        self._reply: Reply | None = None
+        self._reply: ReplyView | None = None
         self._calls: dict[str, tuple[Display, RecordedCall]] = {}
         self._without_pictures: tuple[str, ...] = ()
         """Calls of the last reply: what they give to see comes when all of them have ended."""
@@ -171,8 +171,8 @@ class CellView:
     def _pictures(self, call: RecordedCall) -> list[Output]:
         return render_images(call, turn=self._turn, step=self._step)
 
-    def _new_reply(self) -> Reply:
-        return Reply(self._progress.take(), self._reply_card, self.run)
+    def _new_reply(self) -> ReplyView:
+        return ReplyView(self._progress.take(), self._reply_card, self.run)
 
     def _say_what_takes_long(self, event: BaseEvent) -> None:
         """The model, a compaction, or the calls that have no result yet; not while a person is asked."""

@@ -15,7 +15,7 @@ from kin_nb.core.commands import (
     run_command,
     typed_command,
 )
-from kin_nb.notebook.cell_io import cell_io, somebody_reads
+from kin_nb.notebook.cell_io import cell_io, has_reader
 from kin_nb.notebook.options import InPlaybackError, KinError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import LiveAgent
     from kin_nb.notebook.modes.mode import CellMode
     from kin_nb.notebook.options import CellOptions
-    from kin_nb.notebook.recorded import RecordedAnswers
+    from kin_nb.notebook.recorded_answers import RecordedAnswers
     from kin_nb.render import Output
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ _TAKE_ANOTHER = {"load", "resume"}
 _MOVE = {"undo", "redo", "clear", "compact"}
 
 
-class Commanded(Protocol):
+class CommandTarget(Protocol):
     """A session, as far as commands go (session.py)."""
 
     name: str
@@ -59,7 +59,7 @@ class Commanded(Protocol):
     def go_live(self) -> None: ...
 
 
-def run_line(session: Commanded, line: str, name: str = "") -> None:
+def run_line(session: CommandTarget, line: str, name: str = "") -> None:
     """What stands after `%kin [--session NAME]`. Raises KinError for an unknown command, naming the nearest."""
     from kin_nb.notebook.options import CellOptions  # noqa: PLC0415  (commands that ask only)
 
@@ -74,7 +74,7 @@ def run_line(session: Commanded, line: str, name: str = "") -> None:
         show_command(session, typed)
 
 
-def command_in(prompt: str) -> TypedCommand | None:
+def command_of(prompt: str) -> TypedCommand | None:
     """The command that a cell's whole text is. Raises KinError for what is nearly one."""
     try:
         return typed_command(prompt)
@@ -82,7 +82,7 @@ def command_in(prompt: str) -> TypedCommand | None:
         raise KinError(str(error)) from None
 
 
-def show_command(session: Commanded, typed: TypedCommand) -> None:
+def show_command(session: CommandTarget, typed: TypedCommand) -> None:
     """Run a command, and show what it gives in the cell. Raises KinError, ReplayError.
 
     In playback one that moves the conversation shows what is recorded; of any other that needs one there is a notice.
@@ -92,13 +92,13 @@ def show_command(session: Commanded, typed: TypedCommand) -> None:
     try:
         _show(session, typed)
     except InPlaybackError as error:
-        if typed.command.name in _TAKE_ANOTHER or not somebody_reads(cell_io(session.shell)):
+        if typed.command.name in _TAKE_ANOTHER or not has_reader(cell_io(session.shell)):
             raise  # what is asked below is meant for that other conversation
         fact, _, advice = str(error).partition(". ")
         session.show(render_notice(fact, [advice]))
 
 
-def _show(session: Commanded, typed: TypedCommand) -> None:
+def _show(session: CommandTarget, typed: TypedCommand) -> None:
     from kin_nb.render import render_result  # noqa: PLC0415  (as above)
 
     name = typed.command.name
@@ -108,7 +108,7 @@ def _show(session: Commanded, typed: TypedCommand) -> None:
     played = session.mode.last if name == "last" else None
     result = CommandResult(record=played) if played is not None else _result_of(session.host, typed)
     outputs = render_result(result, session.name)
-    agent = session.live.begun
+    agent = session.live.agent_or_none
     if result.record is not None and result.record.type != "turn":
         if agent is not None:
             session.recorded.know(agent, session.name)
@@ -139,12 +139,12 @@ def _result_of(host: CommandHost, typed: TypedCommand) -> CommandResult:
 class NotebookHost:
     """A session as commands see it (core.commands.CommandHost)."""
 
-    def __init__(self, session: Commanded) -> None:
+    def __init__(self, session: CommandTarget) -> None:
         self._session = session
 
     @property
     def agent(self) -> Agent | None:
-        return self._session.live.begun
+        return self._session.live.agent_or_none
 
     @property
     def mode(self) -> AgentMode | CustomMode:
@@ -213,7 +213,7 @@ class NotebookHost:
         self._session.go_live()
 
     def record_mode(self) -> str:
-        from kin_nb.notebook.recorded import UNKNOWN_FILE  # noqa: PLC0415  (the session has it by now)
+        from kin_nb.notebook.recorded_answers import UNKNOWN_FILE  # noqa: PLC0415  (the session has it by now)
 
         session = self._session
         if session.recorded.knows_file or cell_io(session.shell).cell_id is None:

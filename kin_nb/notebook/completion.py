@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.core.autocompletion.completers import Completer
-    from kin_nb.notebook.session import Session
+    from kin_nb.notebook.session import NotebookSession
 
 _LINE = re.compile(r"\s*%kin[ \t]+(?P<words>.*)\Z")
 _CELL = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?P<body>\n)?")
 
 
-def matcher(shell: InteractiveShell, session: Callable[[], Session]) -> Any:
+def matcher(shell: InteractiveShell, session: Callable[[], NotebookSession]) -> Any:
     """For `shell.Completer.custom_matchers`. `session`: the notebook's own, made when it is asked for."""
     found = _Completions(shell, session)
 
@@ -41,7 +41,7 @@ def matcher(shell: InteractiveShell, session: Callable[[], Session]) -> Any:
 
 
 class _Completions:
-    def __init__(self, shell: InteractiveShell, session: Callable[[], Session]) -> None:
+    def __init__(self, shell: InteractiveShell, session: Callable[[], NotebookSession]) -> None:
         self._shell, self._session = shell, session
         self._paths: Completer | None = None
 

@@ -11,7 +11,7 @@ from IPython.core.inputtransformer2 import leading_empty_lines
 
 from kin_nb.notebook.magics import KinMagics
 from kin_nb.notebook.options import KinError
-from kin_nb.notebook.welcome import welcome
+from kin_nb.notebook.startup_hint import show_startup_hint
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -21,16 +21,16 @@ _LOAD = re.compile(r"%load_ext[ \t]+kin_nb\s*")
 _TOLD = "post_run_cell"
 
 
-def to_the_letter(lines: list[str]) -> list[str]:
+def keep_prompt_verbatim(lines: list[str]) -> list[str]:
     """The first input transformer: a %%kin cell has its text from here on, before others take `>>>` or `In [1]:` out of it."""
     cell = leading_empty_lines(lines)
     return to_python(cell) if cell and _MAGIC.match(cell[0]) else lines
 
 
-to_the_letter.has_side_effects = True  # type: ignore[attr-defined]  # so IPython asks of %%kin, not of this, what is complete
+keep_prompt_verbatim.has_side_effects = True  # type: ignore[attr-defined]  # so IPython asks of %%kin, not of this, what is complete
 
 
-def without_loading_again(lines: list[str]) -> list[str]:
+def skip_repeated_load(lines: list[str]) -> list[str]:
     """An input transformer: a cell that begins with `%load_ext kin_nb` shows what it showed when that was not loaded yet.
 
     IPython would print that it is, which no saved notebook has: in the Kin kernel, and when all is run without a restart.
@@ -58,10 +58,10 @@ def load(ip: InteractiveShell) -> None:
     ip.register_magics(magics)
     for told in (magics.since_written.cell_ran, magics.backup.cell_ran):
         ip.events.register(_TOLD, told)
-    ip.input_transformers_cleanup[:0] = [to_the_letter, without_loading_again]
+    ip.input_transformers_cleanup[:0] = [keep_prompt_verbatim, skip_repeated_load]
     if ip.Completer is not None:
         ip.Completer.custom_matchers.append(magics.matcher)
-    welcome(ip)
+    show_startup_hint(ip)
 
 
 def unload(ip: InteractiveShell) -> None:
@@ -73,7 +73,7 @@ def unload(ip: InteractiveShell) -> None:
         for told in (magics.since_written.cell_ran, magics.backup.cell_ran):
             with suppress(ValueError):  # somebody took it out
                 ip.events.unregister(_TOLD, told)
-        for transformer in (to_the_letter, without_loading_again):
+        for transformer in (keep_prompt_verbatim, skip_repeated_load):
             if transformer in ip.input_transformers_cleanup:
                 ip.input_transformers_cleanup.remove(transformer)
         if ip.Completer is not None and magics.matcher in ip.Completer.custom_matchers:

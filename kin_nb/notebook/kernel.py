@@ -15,7 +15,7 @@ from ipykernel.kernelapp import IPKernelApp
 
 from kin_nb import __version__
 from kin_nb.notebook.cell_io import cell_io
-from kin_nb.notebook.welcome import welcome
+from kin_nb.notebook.startup_hint import show_startup_hint
 
 _typed: ContextVar[str | None] = ContextVar("typed", default=None)
 """The cell that a person runs, while it runs."""
@@ -105,7 +105,7 @@ class KinKernel(IPythonKernel):
         """Above the first answer, where `%kin save` draws anew what a cell shows. Session notebooks get none."""
         if not self._welcomed and (_is_prompt(code) or "%kin replay" in code):
             self._welcomed = True
-            welcome(self.shell)
+            show_startup_hint(self.shell)
 
 
 def _is_console(shell: Any) -> bool:

@@ -13,10 +13,10 @@ from kin_nb.core.config.custom_modes import CustomMode, load_mode
 from kin_nb.core.config.loading import explain
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import SessionLog, UnwrittenLog, new_session_id
-from kin_nb.notebook.live import move_in
+from kin_nb.notebook.main_thread_loop import AgentThread, run_on_agent_thread
+from kin_nb.notebook.namespace import install_tools
+from kin_nb.notebook.notebook_file import surroundings
 from kin_nb.notebook.options import KinError
-from kin_nb.notebook.own_file import surroundings
-from kin_nb.notebook.pump import AgentThread, run_on_agent_thread
 from kin_nb.notebook.tap import ShellTap
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class LiveAgent:
         self._agent: Agent | None = None
 
     @property
-    def begun(self) -> Agent | None:
+    def agent_or_none(self) -> Agent | None:
         """The agent, once there is one."""
         return self._agent
 
@@ -145,7 +145,7 @@ class LiveAgent:
         """`agent` as it is in this notebook: its own file, saved by a front end while commands run, is nobody's change."""
         own = list(surroundings(self._shell).own_files())
         agent.set_open_files(own, [path.parent / ".ipynb_checkpoints" for path in own])
-        move_in(agent, self._shell)
+        install_tools(agent, self._shell)
         return agent
 
 
@@ -170,6 +170,6 @@ class Budget(Protocol):
         """None: no limit."""
         ...
 
-    def spent_besides(self, live: LiveAgent) -> float:
+    def spent_by_others(self, live: LiveAgent) -> float:
         """What the sessions but that of `live` have cost until now."""
         ...

@@ -9,17 +9,17 @@ from traitlets import Float, TraitError, Unicode, validate
 
 from kin_nb.core.commands.dispatch import magic_help
 from kin_nb.notebook.completion import matcher
+from kin_nb.notebook.notebook_file import NotebookFileWatch
 from kin_nb.notebook.options import KinError, options_parser, parse_options, session_named
 from kin_nb.notebook.output_backup import OutputBackup
-from kin_nb.notebook.own_file import SinceWritten
 
 if TYPE_CHECKING:
     from typing import Any
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.notebook.notebook import Notebook
-    from kin_nb.notebook.session import Session
+    from kin_nb.notebook.session import NotebookSession
+    from kin_nb.notebook.sessions import NotebookSessions
 
 
 @magics_class
@@ -32,29 +32,29 @@ class KinMagics(Magics):
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
-        self._notebook: Notebook | None = None
+        self._notebook: NotebookSessions | None = None
         self.matcher = matcher(shell, self.session)
-        self.since_written = SinceWritten(shell)
+        self.since_written = NotebookFileWatch(shell)
         self.backup = OutputBackup(shell)
 
     @property
-    def notebook(self) -> Notebook:
+    def notebook(self) -> NotebookSessions:
         """Made with the first prompt or command: `%load_ext` stays under its budget."""
         if self._notebook is None:
-            from kin_nb.notebook.notebook import Notebook  # noqa: PLC0415  (as above)
+            from kin_nb.notebook.sessions import NotebookSessions  # noqa: PLC0415  (as above)
 
-            self._notebook = Notebook(self.shell, self, self.since_written, self.backup)
+            self._notebook = NotebookSessions(self.shell, self, self.since_written, self.backup)
         return self._notebook
 
-    def session(self, name: str = "") -> Session:
+    def session(self, name: str = "") -> NotebookSession:
         return self.notebook.session(name)
 
-    def _asked(self, name: str = "") -> Session:
+    def _asked(self, name: str = "") -> NotebookSession:
         """`session(name)`, for a person. Raises KinError when it is a tool's code that asks: it would allow itself more."""
         session = self.session(name)
-        from kin_nb.notebook.live.time_limit import for_a_tool  # noqa: PLC0415  (the session has it by now)
+        from kin_nb.notebook.namespace.time_limit import runs_for_tool  # noqa: PLC0415  (the session has it by now)
 
-        if for_a_tool.get():
+        if runs_for_tool.get():
             raise KinError("Only the person can use %kin and %%kin: code that a tool runs cannot.")
         return session
 

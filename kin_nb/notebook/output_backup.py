@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.notebook.cell_io import CellOutput, cell_io
-from kin_nb.notebook.own_file import own_file
+from kin_nb.notebook.notebook_file import notebook_file
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -160,14 +160,14 @@ class OutputBackup:
         from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (as above)
         from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
 
-        own = own_file(self._shell)
+        own = notebook_file(self._shell)
         with suppress(UnreadableNotebookError):  # it may be being written
             return load_notebook(own) if own is not None else None
         return None
 
     def _file_with_records(self) -> bytes | None:
         """The file as it is now, None where it holds no records, or is not known."""
-        own: Path | None = own_file(self._shell)
+        own: Path | None = notebook_file(self._shell)
         try:
             data = own.read_bytes() if own is not None and own.stat().st_size <= _MOST_BYTES else b""
         except OSError:

@@ -12,8 +12,8 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.redaction import Redactor
 from kin_nb.notebook.cell_io import cell_io
+from kin_nb.notebook.notebook_file import notebook_folder
 from kin_nb.notebook.options import KinError
-from kin_nb.notebook.own_file import notebook_folder
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
 from kin_nb.render.card import render_progress
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.live_agent import LiveAgent
-    from kin_nb.notebook.own_file import SinceWritten
-    from kin_nb.notebook.recorded import RecordedAnswers
+    from kin_nb.notebook.notebook_file import NotebookFileWatch
+    from kin_nb.notebook.recorded_answers import RecordedAnswers
     from kin_nb.replay.runner.confined import CheckResult
 
 
@@ -46,7 +46,7 @@ _WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
 
 
 def save_notebook(
-    recorded: RecordedAnswers, since: SinceWritten, live: LiveAgent, line: str, display: Display
+    recorded: RecordedAnswers, since: NotebookFileWatch, live: LiveAgent, line: str, display: Display
 ) -> Output:
     """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written, ReplayError.
 
@@ -56,7 +56,7 @@ def save_notebook(
     """
     path, options = parse_save(line)
     shell, config = recorded.shell, live.config()
-    own = since.own_file()
+    own = since.notebook_file()
     target = _target(path, own, plain=options.plain)
     typed = since.sources()  # before it is read: what is written from here on is not in `source`
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell, since.failed)
@@ -98,7 +98,7 @@ def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: 
     beside = {record.id: book.sessions[record.id] for record in ours if book.sessions[record.id]}
     if file.records:
         beside = {**file.recording.session_names, **beside}
-    agent = live.begun
+    agent = live.agent_or_none
     if agent is not None and agent.turns:
         meta = SessionMeta.from_header(agent.header, folder)
     elif made and made[-1].meta is not None:

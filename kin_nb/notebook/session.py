@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from kin_nb.core.agent import Agent
 from kin_nb.core.records import TurnRecord
 from kin_nb.notebook.cell_io import cell_io
-from kin_nb.notebook.commands import NotebookHost, command_in, show_command
+from kin_nb.notebook.commands import NotebookHost, command_of, show_command
 from kin_nb.notebook.live_agent import LiveAgent
 from kin_nb.notebook.modes.live import LiveMode
-from kin_nb.notebook.modes.mode import BlockedMode, Cell, CellMode, Leave
+from kin_nb.notebook.modes.mode import BlockedMode, CellMode, GoLive, PromptCell
 from kin_nb.notebook.modes.playback import PlaybackMode
 from kin_nb.notebook.modes.rerun import RerunMode
 from kin_nb.notebook.options import CellOptions, InPlaybackError, KinError
-from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
+from kin_nb.notebook.recorded_answers import RecordedAnswers, RecordMode, record_mode
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.cell_keys import cell_key, normalize_prompt
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.live_agent import Budget, LiveAgent
-    from kin_nb.notebook.own_file import SinceWritten
+    from kin_nb.notebook.notebook_file import NotebookFileWatch
 
-Replays = Callable[..., None]
+StartReplay = Callable[..., None]
 """`%kin replay`, which concerns all sessions: (name, path or None, body or None, scratch=)."""
 
 
-class Session:
+class NotebookSession:
     """`name`: "" for the notebook's own. Its mode is chosen with its first prompt or command."""
 
     def __init__(
         self,
         recorded: RecordedAnswers,
-        since_written: SinceWritten,
+        since_written: NotebookFileWatch,
         budget: Budget,
         live: LiveAgent,
         name: str,
-        replays: Replays,
+        replays: StartReplay,
     ) -> None:
         self.recorded, self.live, self.name = recorded, live, name
         self._since_written, self._budget, self._replays = since_written, budget, replays
@@ -69,13 +69,13 @@ class Session:
         prompt = normalize_prompt(body).strip("\n")
         if not prompt:
             raise KinError("The prompt is empty: write what you want done below %%kin.")
-        typed = command_in(prompt)
+        typed = command_of(prompt)
         if typed is not None and not typed.command.asks:
             show_command(self, typed)
             return
-        cell = Cell(cell_io(self.shell), cell_key(body, options.text), body, prompt, options, typed)
+        cell = PromptCell(cell_io(self.shell), cell_key(body, options.text), body, prompt, options, typed)
         found = self.mode.run(cell)
-        if isinstance(found, Leave):
+        if isinstance(found, GoLive):
             if options.model is not None:
                 self.live.choose_model(options.model)
             self._leave(found)
@@ -98,7 +98,7 @@ class Session:
             self._mode = self._live_mode(always=True)
             self.show(render_notice("Live: each prompt asks the model, also where an answer is recorded", []))
             return
-        self._leave(Leave("Prompts go on where the recorded conversation ends."), always=True)
+        self._leave(GoLive("Prompts go on where the recorded conversation ends."), always=True)
 
     def save(self, line: str) -> None:
         """`line`: the path and options that follow `save`. Raises KinError, ReplayError."""
@@ -118,7 +118,7 @@ class Session:
         self.recorded.know(agent, self.name)
         self._mode = self._live_mode()
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """The mode is chosen anew; what was live is in its log."""
         mode, self._mode = self._mode, None
         if mode is not None:
@@ -130,7 +130,7 @@ class Session:
 
     def _first_mode(self) -> CellMode:
         recorded, wanted = self.recorded, record_mode()
-        plays = recorded.plays(self.name) and self.live.begun is None
+        plays = recorded.plays(self.name) and self.live.agent_or_none is None
         if recorded.blocked:
             return BlockedMode(recorded.blocked)
         if recorded.environment is not None:
@@ -143,7 +143,7 @@ class Session:
         self.recorded.goes_live()
         return LiveMode(self.recorded, self.live, self.name, self._host, self._budget, always=always, anew=anew)
 
-    def _leave(self, leave: Leave, *, always: bool = False) -> None:
+    def _leave(self, leave: GoLive, *, always: bool = False) -> None:
         """Go live, and say so. Raises KinError where the agent cannot go on from what is recorded; then all stays as it was."""
         before, goes_on = self.mode, self.recorded.book.head(self.name) is not None
         live = LiveMode(self.recorded, self.live, self.name, self._host, self._budget, always=always)

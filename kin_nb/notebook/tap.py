@@ -31,9 +31,9 @@ _HEARD = frozenset({"comm_msg", "comm_close", "comm_open", "kernel_info_request"
 class TapRun:
     """One cell's run: which comms it listens to, from `with tap.run(parent)` until that block ends."""
 
-    def __init__(self, parent: Message, pump: Callable[[], object] | None, *, hears: bool) -> None:
+    def __init__(self, parent: Message, pump: Callable[[], object] | None, *, is_listening: bool) -> None:
         self.parent = parent
-        self.hears = hears
+        self.is_listening = is_listening
         """False when this kernel has no shell stream to tap: no click will ever arrive."""
         self.reloaded = False
         """A page asked for the widgets' state: it will not see what updates this cell's outputs."""
@@ -48,7 +48,7 @@ class TapRun:
         """What the waiting thread must call now and then: `pump` on ipykernel 6, else None: messages arrive unasked."""
         return self.pump if self._pump else None
 
-    def watch(self, comm_id: str, callback: OnMessage) -> None:
+    def subscribe(self, comm_id: str, callback: OnMessage) -> None:
         """Call `callback` with each comm_msg and comm_close for `comm_id`, on whichever thread reads the shell stream.
 
         It must hand over and return. A comm_close that came before this call is delivered at once.
@@ -59,7 +59,7 @@ class TapRun:
         if closed is not None:
             callback(closed)
 
-    def unwatch(self, comm_id: str) -> None:
+    def unsubscribe(self, comm_id: str) -> None:
         with self._lock:
             self._watched.pop(comm_id, None)
 
@@ -69,7 +69,7 @@ class TapRun:
             self._pump()
 
     def listener(self, message: Message) -> OnMessage | None:
-        """Who watches this message's comm. A comm_close that nobody watches yet is kept for `watch`."""
+        """Who watches this message's comm. A comm_close that nobody watches yet is kept for `subscribe`."""
         comm_id = message["content"].get("comm_id")
         with self._lock:
             found = self._watched.get(comm_id)
@@ -79,11 +79,11 @@ class TapRun:
 
 
 @contextmanager
-def hearing(ip: Any, parent: Message) -> Iterator[TapRun]:
-    """A run of the cell that `ip` (an InteractiveShell) executes; in a terminal, one that hears nothing."""
+def listen(ip: Any, parent: Message) -> Iterator[TapRun]:
+    """A run of the cell that `ip` (an InteractiveShell) executes; in a terminal, one that is_listening nothing."""
     kernel = getattr(ip, "kernel", None)
     if kernel is None:
-        yield TapRun(parent, None, hears=False)
+        yield TapRun(parent, None, is_listening=False)
         return
     with ShellTap.of(kernel).run(parent) as run:
         yield run
@@ -110,10 +110,12 @@ class ShellTap:
     @contextmanager
     def run(self, parent: Message) -> Iterator[TapRun]:
         """Listen while the block runs. `parent` is the cell's execute_request; the first run installs the tap."""
-        hears = hasattr(self._stream, "_recv_callback")
-        if hears:
+        is_listening = hasattr(self._stream, "_recv_callback")
+        if is_listening:
             self._install()
-        run = TapRun(parent, self._stream.flush if hears and self._stream_is_ours() else None, hears=hears)
+        run = TapRun(
+            parent, self._stream.flush if is_listening and self._stream_is_ours() else None, is_listening=is_listening
+        )
         with self._lock:
             self._runs = (*self._runs, run)
         try:
@@ -234,13 +236,13 @@ class ShellTap:
 
         def heard(later: Message) -> None:
             if later["msg_type"] == "comm_close":
-                run.unwatch(comm_id)
+                run.unsubscribe(comm_id)
                 manager.comm_close(self._stream, idents, later)
             elif comm._msg_callback:  # noqa: SLF001  (see the module's docstring)
                 comm._msg_callback(later)  # noqa: SLF001
 
         if comm is not None:
-            run.watch(comm_id, heard)
+            run.subscribe(comm_id, heard)
 
     def _reply(self, msg_type: str, content: Message, idents: Any, message: Message) -> None:
         self._kernel.session.send(self._stream, msg_type, {"status": "ok", **content}, message, ident=idents)

@@ -23,11 +23,11 @@ from kin_nb.core.session.errors import SessionError
 from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel, draws_widgets
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
-from kin_nb.notebook.live import Attached, main_thread
+from kin_nb.notebook.main_thread_loop import AgentThread, SubmitMain, run_on_agent_thread
+from kin_nb.notebook.namespace import Attachments, main_thread
 from kin_nb.notebook.options import CellOptions, KinError, TurnFailedError
-from kin_nb.notebook.pump import AgentThread, SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
-from kin_nb.notebook.tap import TapRun, hearing
+from kin_nb.notebook.tap import TapRun, listen
 from kin_nb.replay.cell_keys import flow_key
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ class CellTurns:
         display: Display | None = None,
         tools: bool = True,
         carry: Callable[[TurnRecord], dict[str, Any]] = lambda _: {},
-        attached: Attached | None = None,
+        attached: Attachments | None = None,
         through: Callable[[Ask], Ask] = lambda ask: ask,
         answering: Callable[[AskQuestion], AskQuestion] = lambda ask: ask,
     ) -> None:
         self._agent, self._key, self._io = agent, key, io
         self._view = view or CellView(io, figures=self._figures, display=display)
-        self._tools, self._attached, self._carry = tools, attached or Attached(), carry
+        self._tools, self._attached, self._carry = tools, attached or Attachments(), carry
         self._through, self._answering = through, answering
         self._ran = 0
         self._widgets_run: TapRun | None = None
@@ -84,7 +84,7 @@ class CellTurns:
         self._before = stats.session_total_llm_tokens, stats.session_cost
         key = flow_key(self._key, self._ran) if self._ran else self._key
         self._ran += 1
-        found, self._attached = self._attached, Attached()  # a flow's later prompts are not the person's
+        found, self._attached = self._attached, Attachments()  # a flow's later prompts are not the person's
         sent = found.sent(prompt)
         try:
             async with aclosing(
@@ -116,7 +116,7 @@ def run_turn(
 ) -> TurnRecord:
     """One turn, shown in its cell.
 
-    Raises TurnFailedError when the turn ended with an error, Interrupted (pump.py) when the person stopped it.
+    Raises TurnFailedError when the turn ended with an error, TurnInterrupted (main_thread_loop.py) when the person stopped it.
     """
     _run(shell, thread, agent, turns, io, lambda: turns.act(prompt))
     return agent.turns[-1]
@@ -160,7 +160,7 @@ def _run(
                 errors[:] = [event.message] if isinstance(event, ErrorEvent) else []
 
     try:
-        with hearing(shell, io.parent) as run:
+        with listen(shell, io.parent) as run:
             run_on_agent_thread(drain, thread, on_tick=run.on_tick)
     except ConfigError as error:
         raise KinError(explain(error)) from None
@@ -172,9 +172,9 @@ def _run(
 
 
 @contextmanager
-def limits(agent: Agent, options: CellOptions, max_price: float | None, spent_besides: float) -> Iterator[None]:
+def limits(agent: Agent, options: CellOptions, max_price: float | None, spent_by_others: float) -> Iterator[None]:
     """Those of one cell, and the notebook's own: USD for all its sessions, of which the others have spent so much."""
-    stats, cap = agent.stats, (max_price, -spent_besides)
+    stats, cap = agent.stats, (max_price, -spent_by_others)
     prices = [(usd, before) for usd, before in [cap, (options.max_price, stats.all_cost)] if usd is not None]
     price, before = min(prices, key=sum, default=(None, 0.0))  # the one that is reached first
     agent.limit(Limits(options.max_turns, price, stats.all_steps, before))

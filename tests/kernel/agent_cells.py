@@ -14,8 +14,8 @@ from kin_nb.core.safety.decision import ApprovalRequest, Grant
 from kin_nb.core.tool_types import Preview
 from kin_nb.notebook.approval import CardPlace, choose_channel
 from kin_nb.notebook.cell_io import cell_io
-from kin_nb.notebook.pump import AgentThread, run_on_agent_thread
-from kin_nb.notebook.tap import ShellTap, hearing
+from kin_nb.notebook.main_thread_loop import AgentThread, run_on_agent_thread
+from kin_nb.notebook.tap import ShellTap, listen
 
 
 class Bash(BaseModel):
@@ -37,7 +37,7 @@ def load_ipython_extension(ip) -> None:
 
     def agent(line: str, cell: str) -> None:
         io = cell_io(ip)
-        with hearing(ip, io.parent) as run:
+        with listen(ip, io.parent) as run:
 
             async def turn(submit_main):
                 scope = {"io": io, "submit_main": submit_main, "asyncio": asyncio, "ip": ip, "run": run}

@@ -287,7 +287,7 @@ def test_an_interrupt_stops_the_question(page):
     ran = begin(page)
     page.kin.card(ran, ASKS)
     page.kin.interrupt()
-    assert page.kin.done(ran)["content"]["ename"] == "Interrupted"
+    assert page.kin.done(ran)["content"]["ename"] == "TurnInterrupted"
     assert shown(page.kin, ran).endswith(
         "This answer's Python was not run again: `clean` is missing\n  It was interrupted."
     )
@@ -314,7 +314,7 @@ def test_an_interrupt_stops_the_code(live):
     page.kin.click("Run it")
     page.kin.until(lambda message: message["content"].get("text") == "hanging")
     page.kin.interrupt()
-    assert page.kin.done(ran)["content"]["ename"] == "Interrupted"
+    assert page.kin.done(ran)["content"]["ename"] == "TurnInterrupted"
     assert "`clean` is missing\n  It was interrupted." in shown(page.kin, ran)
 
 

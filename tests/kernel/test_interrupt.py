@@ -22,7 +22,7 @@ def test_interrupt_while_a_card_waits(nb):
     cell = nb.run('%%agent\nawait ask("rm -rf build")\n')
     nb.card(cell)
     reply = interrupted(nb, cell)
-    assert reply["content"]["ename"] == "Interrupted"
+    assert reply["content"]["ename"] == "TurnInterrupted"
     (error,) = [m["content"] for m in nb.of(cell) if m["msg_type"] == "error"]
     assert error["traceback"] == ["Interrupted: the agent was stopped."]
     settled = [m["content"]["data"]["state"].get("value", "") for m in nb.of(cell) if m["msg_type"] == "comm_msg"]
@@ -77,7 +77,7 @@ def test_interrupt_counts_though_the_code_on_the_main_thread_swallows_it(nb):
     cell = nb.run(SWALLOWING)
     nb.text_of(cell, "working")
     nb.interrupt()
-    assert nb.done(cell)["content"]["ename"] == "Interrupted"
+    assert nb.done(cell)["content"]["ename"] == "TurnInterrupted"
     assert nb.text(cell).endswith("cancelled")
 
 
@@ -92,7 +92,7 @@ def test_end_of_input_interrupts(nb):
     nb.prompt()
     nb.answer("\x04")  # jupyter_console's end of file; the kernel raises EOFError
     reply = nb.done(cell)
-    assert reply["content"]["ename"] == "Interrupted"
+    assert reply["content"]["ename"] == "TurnInterrupted"
 
 
 def test_an_interrupted_cell_stops_the_cells_queued_behind_it(nb):

@@ -122,7 +122,7 @@ def test_interrupted_while_a_command_runs(kin, model_server, tmp_path):
     kin.click("Approve")
     kin.until(lambda m: "started" in str(m["content"].get("data", {}).get("text/plain", "")))
     kin.interrupt()
-    assert kin.done(cell)["content"]["ename"] == "Interrupted"
+    assert kin.done(cell)["content"]["ename"] == "TurnInterrupted"
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
     assert "interrupted" in shown(kin, cell)
     assert "Here again." in shown(kin, run(kin, ASK))
@@ -135,7 +135,7 @@ def test_interrupted_while_the_answer_streams(kin, model_server):
     cell = kin.run(ASK)
     kin.until(lambda m: "The begi" in str(m["content"].get("data", {}).get("text/plain", "")))
     kin.interrupt()
-    assert kin.done(cell)["content"]["ename"] == "Interrupted"
+    assert kin.done(cell)["content"]["ename"] == "TurnInterrupted"
     hold.set()
     assert "Here again." in shown(kin, run(kin, ASK))
 
@@ -146,7 +146,7 @@ def test_interrupted_while_a_card_waits(kin, model_server, tmp_path):
     cell = kin.run(ASK)
     kin.card(cell)
     kin.interrupt()
-    assert kin.done(cell)["content"]["ename"] == "Interrupted"
+    assert kin.done(cell)["content"]["ename"] == "TurnInterrupted"
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
     assert "Here again." in shown(kin, run(kin, ASK))
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kin_nb.notebook.streaming.reply import live_html, style_sheet, thinking_html
+from kin_nb.notebook.streaming.reply_view import live_html, style_sheet, thinking_html
 from kin_nb.render.markdown import markdown_html
 
 CODE = '```python\nclass A:\n    x = "a <b> & c"  # one\n```'

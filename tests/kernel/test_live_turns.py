@@ -38,7 +38,7 @@ def test_interrupt_stops_the_models_code_and_the_kernel_goes_on(kin, model_serve
     cell = kin.run("%%kin --mode auto-approve\nGo.")
     kin.until(lambda m: "begun" in str(m["content"].get("data", {}).get("text/plain", "")))
     kin.interrupt()
-    assert kin.done(cell)["content"]["ename"] == "Interrupted"
+    assert kin.done(cell)["content"]["ename"] == "TurnInterrupted"
     assert "variables that it had changed when it was stopped" in shown(kin, cell)
     assert kin.text(run(kin, "print(kept)")) == "1\n"
     assert "Here again." in shown(kin, run(kin, "%%kin\nAnd now?"))

@@ -161,7 +161,7 @@ def test_an_interrupt_while_it_waits_leaves_all_well(nb):
     cell = nb.run(CHOICE)
     nb.card(cell)
     nb.interrupt()
-    assert nb.done(cell)["content"]["ename"] == "Interrupted"
+    assert nb.done(cell)["content"]["ename"] == "TurnInterrupted"
     assert settled(nb, cell) == "<code>Which?</code> <b>Interrupted</b>"
 
 

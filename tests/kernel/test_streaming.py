@@ -8,7 +8,7 @@ import threading
 import pytest
 from notebook_client import WIDGET_VIEW, LiveKernel, kept_outputs, said, shown
 
-from kin_nb.notebook.streaming.reply import live_html
+from kin_nb.notebook.streaming.reply_view import live_html
 from tests.model_server import tool_call
 
 TEXT = "".join(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.notebook.live.python import Python
+from kin_nb.notebook.namespace.python import Python
 from tests.notebook.in_process_page import InProcessPage
 
 ONE_AGENT = dict.fromkeys(

@@ -64,14 +64,14 @@ NOTEBOOK = [
         "__init__",
         "options",
         "cell_io",
-        "pump",
+        "main_thread_loop",
         "tap",
-        "own_file",
+        "notebook_file",
         "output_backup",
     ),
-    *("approval", "streaming", "cell_view", "live", "live_agent", "turn_runner", "recorded"),
-    *("modes", "commands", "saving", "session", "notebook", "safe_imports", "completion"),
-    *("welcome", "magics", "extension", "kernel", "papermill"),
+    *("approval", "streaming", "cell_view", "namespace", "live_agent", "turn_runner", "recorded_answers"),
+    *("modes", "commands", "saving", "session", "sessions", "safe_imports", "completion"),
+    *("startup_hint", "magics", "extension", "kernel", "papermill"),
 ]
 """Functions may import upwards: they do, so that `%load_ext` stays light."""
 PRIVATE = {

@@ -114,7 +114,7 @@ def with_parts(widgets: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(parts))
 
 
-class Fold:
+class Collapsible:
     """`label`, `undo`: what the button says while the area is out of sight, and while it is shown."""
 
     def __init__(self, label: str, undo: str, tooltip: str, content: list[Any]) -> None:

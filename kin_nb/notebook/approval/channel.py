@@ -14,7 +14,7 @@ from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.notebook.approval.card import NoWidgetsError
 from kin_nb.notebook.approval.widget import CardPlace, ask_by_widget, choices, edited_args, original_text
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.pump import SubmitMain
+from kin_nb.notebook.main_thread_loop import SubmitMain
 from kin_nb.notebook.tap import TapRun
 
 _HOLDS = {"session": "allow for this session", "always": "allow always"}
@@ -89,7 +89,7 @@ ApprovalChannel: TypeAlias = Callable[[ApprovalRequest], Awaitable[ApprovalDecis
 """`await ask(request)`, on the agent's loop."""
 
 
-class Way(StrEnum):
+class Channel(StrEnum):
     WIDGET = "widget"
     STDIN = "stdin"
     HEADLESS = "headless"
@@ -120,40 +120,40 @@ class _CellChannel:
         place: Callable[[ApprovalRequest], CardPlace],
     ) -> None:
         self._io, self._run, self._submit_main, self._place = io, run, submit_main, place
-        self._way = first_way(io, run)
+        self._way = first_channel(io, run)
 
     async def __call__(self, request: ApprovalRequest) -> ApprovalDecision:
-        if self._way is Way.WIDGET:
+        if self._way is Channel.WIDGET:
             try:
                 return await ask_by_widget(request, io=self._io, run=self._run, place=self._place(request))
             except NoWidgetsError:
-                self._way = way_without_widgets(self._io)
-        if self._way is Way.STDIN:
+                self._way = channel_without_widgets(self._io)
+        if self._way is Channel.STDIN:
             try:
                 return await ask_by_stdin(request, self._submit_main, self._io.asking)
             except NotImplementedError:  # IPython's StdinNotImplementedError: this client takes no input()
-                self._way = Way.HEADLESS
+                self._way = Channel.HEADLESS
         return refuse_headless(request)
 
 
 def draws_widgets(io: CellOutput, run: TapRun) -> bool:
     """Whether this cell's client may draw widgets, as far as that is known before any is shown."""
-    return first_way(io, run) is Way.WIDGET
+    return first_channel(io, run) is Channel.WIDGET
 
 
-def somebody_answers(io: CellOutput, run: TapRun) -> bool:
+def can_answer(io: CellOutput, run: TapRun) -> bool:
     """Whether a question of ours would reach a person."""
-    return first_way(io, run) is not Way.HEADLESS
+    return first_channel(io, run) is not Channel.HEADLESS
 
 
-def first_way(io: CellOutput, run: TapRun) -> Way:
+def first_channel(io: CellOutput, run: TapRun) -> Channel:
     """What to try first, for approvals and questions alike. Raises ConfigError for an unknown KIN_APPROVAL."""
-    return _forced() or (Way.WIDGET if io.cell_id and run.hears else way_without_widgets(io))
+    return _forced() or (Channel.WIDGET if io.cell_id and run.is_listening else channel_without_widgets(io))
 
 
-def way_without_widgets(io: CellOutput) -> Way:
+def channel_without_widgets(io: CellOutput) -> Channel:
     """What is left once the cell's client has said that it draws none."""
-    return Way.STDIN if io.allow_stdin else Way.HEADLESS
+    return Channel.STDIN if io.allow_stdin else Channel.HEADLESS
 
 
 def refuse_headless(request: ApprovalRequest) -> ApprovalDecision:
@@ -169,11 +169,11 @@ def refuse_headless(request: ApprovalRequest) -> ApprovalDecision:
     return ApprovalDecision(approved=False, message=message, by="headless")
 
 
-def _forced() -> Way | None:
+def _forced() -> Channel | None:
     wanted = os.environ.get("KIN_APPROVAL")
     if not wanted:
         return None
     try:
-        return Way(wanted)
+        return Channel(wanted)
     except ValueError:
-        raise ConfigError(f'KIN_APPROVAL = "{wanted}" is no way to ask. Known: {", ".join(Way)}.') from None
+        raise ConfigError(f'KIN_APPROVAL = "{wanted}" is no way to ask. Known: {", ".join(Channel)}.') from None

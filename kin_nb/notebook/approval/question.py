@@ -10,10 +10,10 @@ from typing import Any
 from kin_nb.core.questions import AskQuestion, Question, nobody
 from kin_nb.core.tool_types import ToolError
 from kin_nb.notebook.approval.card import FOCUS, Card, NoWidgetsError, html_widget, text, with_parts
-from kin_nb.notebook.approval.channel import Way, first_way, read_line, way_without_widgets
+from kin_nb.notebook.approval.channel import Channel, channel_without_widgets, first_channel, read_line
 from kin_nb.notebook.approval.widget import CardPlace
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.pump import SubmitMain
+from kin_nb.notebook.main_thread_loop import SubmitMain
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render.text import Html, escape_quotes, fill, join, literal, one_line
 
@@ -28,12 +28,12 @@ async def ask_question_by_widget(question: Question, *, io: CellOutput, run: Tap
     card = _QuestionCard(question, answer, io.parent.get("header", {}).get("session"))
     try:
         for widget in card.everything:
-            run.watch(widget.model_id, partial(card.post, loop, widget))
+            run.subscribe(widget.model_id, partial(card.post, loop, widget))
         io.display({**place.fallback, **card.view()}, display_id=place.display_id, update=place.update)
         return await answer
     finally:
         for widget in card.everything:
-            run.unwatch(widget.model_id)
+            run.unsubscribe(widget.model_id)
         card.settle(_outcome(answer))
 
 
@@ -102,7 +102,7 @@ class _QuestionChannel:
         self, io: CellOutput, run: TapRun, submit_main: SubmitMain, place: Callable[[Question], CardPlace]
     ) -> None:
         self._io, self._run, self._submit_main, self._place = io, run, submit_main, place
-        self._way = first_way(io, run)
+        self._way = first_channel(io, run)
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self, question: Question) -> str:
@@ -110,16 +110,16 @@ class _QuestionChannel:
             return await self._ask(question)
 
     async def _ask(self, question: Question) -> str:
-        if self._way is Way.WIDGET:
+        if self._way is Channel.WIDGET:
             try:
                 return await ask_question_by_widget(question, io=self._io, run=self._run, place=self._place(question))
             except NoWidgetsError:
-                self._way = way_without_widgets(self._io)
-        if self._way is Way.STDIN:
+                self._way = channel_without_widgets(self._io)
+        if self._way is Channel.STDIN:
             try:
                 return await ask_question_by_stdin(question, self._submit_main, self._io.asking)
             except NotImplementedError:  # IPython's StdinNotImplementedError: this client takes no input()
-                self._way = Way.HEADLESS
+                self._way = Channel.HEADLESS
         return await nobody(question)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import Preview
 from kin_nb.core.tools.edited import split_patch
-from kin_nb.notebook.approval.card import FOCUS, Card, Fold, html_widget, show, show_html, text, with_parts
+from kin_nb.notebook.approval.card import FOCUS, Card, Collapsible, html_widget, show, show_html, text, with_parts
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render.text import NOTHING, Html, escape_quotes, fill, join, line_count, literal
@@ -38,7 +38,7 @@ def choices(request: ApprovalRequest) -> list[Choice]:
     return [_choice(request, decision) for decision in (*session, *always)]
 
 
-def covered(request: ApprovalRequest, decision: ApprovalDecision) -> str:
+def scope_label(request: ApprovalRequest, decision: ApprovalDecision) -> str:
     """The scope of a decision in words: "" for one that is about this call only."""
     from kin_nb.render.text import one_line  # noqa: PLC0415  (drawing is only needed when somebody is asked)
 
@@ -47,7 +47,7 @@ def covered(request: ApprovalRequest, decision: ApprovalDecision) -> str:
 
 def _choice(request: ApprovalRequest, decision: ApprovalDecision) -> Choice:
     number = str(decision.grant + 1) if decision.grant else ""
-    return Choice(decision.scope[0] + number, covered(request, decision), decision)
+    return Choice(decision.scope[0] + number, scope_label(request, decision), decision)
 
 
 _FEWEST_ROWS, _MOST_ROWS = 3, 20
@@ -75,7 +75,7 @@ def original_text(request: ApprovalRequest) -> str:
     return str(getattr(request.args, request.editable))
 
 
-class Editor(Fold):
+class Editor(Collapsible):
     """A text area with the argument that may be edited, all of it and raw. It counts while it is shown."""
 
     def __init__(self, request: ApprovalRequest) -> None:
@@ -114,16 +114,16 @@ _MOST = 50
 """Parts of an edit that can be chosen from: each is widgets on the wire. Of more, all or nothing."""
 
 
-def parts_of(request: ApprovalRequest) -> Parts | None:
+def hunk_selection(request: ApprovalRequest) -> HunkSelection | None:
     """None for what is no edit of one file, or an edit in one place."""
     preview = request.preview
     if preview.kind != "diff" or preview.texts is None:
         return None
     header, hunks = split_patch(preview.body)
-    return Parts(hunks, header.rstrip().rpartition("/")[2]) if 1 < len(hunks) <= _MOST else None
+    return HunkSelection(hunks, header.rstrip().rpartition("/")[2]) if 1 < len(hunks) <= _MOST else None
 
 
-class Parts:
+class HunkSelection:
     """A box to tick for each hunk, above its lines. `name`: the file's, by which they are highlighted."""
 
     def __init__(self, hunks: list[str], name: str) -> None:
@@ -149,7 +149,7 @@ class Parts:
         show(self.area, shown=shown)
 
 
-class SideBySide(Fold):
+class SideBySide(Collapsible):
     def __init__(self, preview: Preview) -> None:
         self._patch, self._html = preview.body, html_widget(NOTHING)
         super().__init__("Side by side", "Hide side by side", "Show before and after beside each other", [self._html])
@@ -190,12 +190,12 @@ async def ask_by_widget(request: ApprovalRequest, *, io: CellOutput, run: TapRun
     card = _Card(request, answer, io.parent.get("header", {}).get("session"))
     try:
         for widget in card.everything:
-            run.watch(widget.model_id, partial(card.post, loop, widget))
+            run.subscribe(widget.model_id, partial(card.post, loop, widget))
         io.display({**place.fallback, **card.view()}, display_id=place.display_id, update=place.update)
         return await answer
     finally:
         for widget in card.everything:
-            run.unwatch(widget.model_id)
+            run.unsubscribe(widget.model_id)
         card.settle(_outcome(request, answer))
 
 
@@ -211,7 +211,7 @@ def _outcome(request: ApprovalRequest, answer: asyncio.Future[ApprovalDecision])
         return "Approved in part" if decision.hunks else "Rejected"
     if decision.scope == "once":
         return "Approved" if decision.approved else "Rejected"
-    return f"Approved {_HOLDS[decision.scope]}: {covered(request, decision)}"
+    return f"Approved {_HOLDS[decision.scope]}: {scope_label(request, decision)}"
 
 
 class _Card(Card[ApprovalDecision]):
@@ -229,7 +229,7 @@ class _Card(Card[ApprovalDecision]):
         self._summary = request.preview.summary
         layout = widgets.Layout(width="auto")
         preview = request.preview
-        self._parts = parts_of(request)
+        self._parts = hunk_selection(request)
         folded = self._parts is not None
         asked = (preview.summary, request.reason, preview.body, preview.kind, request.risk)
         html = approval_html(*asked, claim=preview.claim, folded=folded)
@@ -244,12 +244,12 @@ class _Card(Card[ApprovalDecision]):
         )
         self._editor = Editor(request) if request.editable else None
         compare = SideBySide(preview) if preview.kind == "diff" and preview.body else None
-        self._folds: list[Fold] = [fold for fold in (self._editor, compare) if fold is not None]
+        self._folds: list[Collapsible] = [fold for fold in (self._editor, compare) if fold is not None]
         tools = [widgets.HBox([fold.button for fold in self._folds])] if self._folds else []
         self._decisions: dict[Any, ApprovalDecision] = {}
         self._add_decisions(request, layout)
         self._row = widgets.HBox(list(self._decisions), layout=widgets.Layout(flex_flow="row wrap"))
-        foldable: list[Fold | Parts] = [*self._folds, *([self._parts] if self._parts else [])]
+        foldable: list[Collapsible | HunkSelection] = [*self._folds, *([self._parts] if self._parts else [])]
         areas = [part.area for part in foldable]
         self.root = widgets.VBox([self.body, self._note, *tools, *areas, self._row], layout=layout).add_class(
             "kin-card"

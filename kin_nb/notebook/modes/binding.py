@@ -19,15 +19,15 @@ from kin_nb.core.questions import Question
 from kin_nb.core.records import SessionRecord
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import ToolError
-from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
-from kin_nb.notebook.cell_io import CellOutput, somebody_reads
-from kin_nb.notebook.live import main_thread
-from kin_nb.notebook.live.python import Python, PythonResult
+from kin_nb.notebook.approval import CardPlace, can_answer, choose_question_channel
+from kin_nb.notebook.cell_io import CellOutput, has_reader
+from kin_nb.notebook.main_thread_loop import SubmitMain, TurnInterrupted, run_on_agent_thread
+from kin_nb.notebook.namespace import main_thread
+from kin_nb.notebook.namespace.python import Python, PythonResult
+from kin_nb.notebook.notebook_file import notebook_file
 from kin_nb.notebook.options import KinError
-from kin_nb.notebook.own_file import own_file
-from kin_nb.notebook.pump import Interrupted, SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
-from kin_nb.notebook.tap import TapRun, hearing
+from kin_nb.notebook.tap import TapRun, listen
 from kin_nb.render import Output, render_notice, render_run_question
 from kin_nb.render.text import one_line
 from kin_nb.replay.binding_cells import BindingCode
@@ -36,7 +36,7 @@ from kin_nb.replay.playback.binding import MissingVariables, missing_variables
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
     from kin_nb.notebook.live_agent import LiveAgent
-    from kin_nb.notebook.recorded import RecordedAnswers
+    from kin_nb.notebook.recorded_answers import RecordedAnswers
 
 _RUN, _LEAVE = "Run it", "Leave it"
 _MOST_NAMES = 10
@@ -63,19 +63,19 @@ class BindingOffer:
     def make(self, shown: Sequence[SessionRecord], io: CellOutput) -> None:
         """After the outputs of a cell that showed the records `shown`: ask, run the code, and say in one line what happened.
 
-        Nothing where no variable is missing. Raises Interrupted.
+        Nothing where no variable is missing. Raises TurnInterrupted.
         """
         recorded = self._recorded
         missing = missing_variables(recorded.book, shown, recorded.shell.user_ns, recorded.page)
         if missing is None:
             return
         display = Display(io)
-        if not somebody_reads(io):
+        if not has_reader(io):
             display.draw(self._headless(missing), settled=True)
             return
         try:
-            with hearing(recorded.shell, io.parent) as run:
-                if not somebody_answers(io, run):
+            with listen(recorded.shell, io.parent) as run:
+                if not can_answer(io, run):
                     display.draw(self._headless(missing), settled=True)
                     return
                 with self._live.separate() as agent:
@@ -86,7 +86,7 @@ class BindingOffer:
                         lambda main: call.run(run, main), self._live.thread, on_tick=run.on_tick
                     )
                     outcome = replace(outcome, warnings=tuple(agent.new_warnings()))
-        except Interrupted:
+        except TurnInterrupted:
             display.draw(self._notice(missing, _Outcome("refused", "It was interrupted.")), settled=True)
             raise
         except (KinError, ConfigError) as error:
@@ -112,7 +112,7 @@ class BindingOffer:
                 return render_notice(title, [*outcome.why.splitlines(), *more])
 
     def _headless(self, missing: MissingVariables) -> Output:
-        own = own_file(self._recorded.shell)
+        own = notebook_file(self._recorded.shell)
         name = shlex.quote(own.name) if own is not None else "NOTEBOOK.ipynb"
         lines = [
             "Cells of this notebook use what it bound, and no user can be asked here.",

@@ -15,13 +15,13 @@ from kin_nb.core.records import RecordedDecision, SessionRecord, TurnRecord
 from kin_nb.core.safety.approvals import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.undo import UndoError
-from kin_nb.notebook.cell_io import CellOutput, somebody_reads
-from kin_nb.notebook.live import attach
-from kin_nb.notebook.modes.mode import Cell, Leave
-from kin_nb.notebook.modes.showing import show_records
+from kin_nb.notebook.cell_io import CellOutput, has_reader
+from kin_nb.notebook.modes.mode import GoLive, PromptCell
+from kin_nb.notebook.modes.show_records import show_records
+from kin_nb.notebook.namespace import collect_attachments
+from kin_nb.notebook.notebook_file import output_metadata
 from kin_nb.notebook.options import KinError
-from kin_nb.notebook.own_file import carried_by
-from kin_nb.notebook.recorded import RecordedAnswers
+from kin_nb.notebook.recorded_answers import RecordedAnswers
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
 from kin_nb.render import render_notice, render_undo
 from kin_nb.replay.cell_keys import cell_runs, is_answer, last_run
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import Budget, LiveAgent
 
 
-def through_recorded(ask: Ask) -> Ask:
+def with_recorded_approvals(ask: Ask) -> Ask:
     """`ask`, after the recording that the runner of this kernel named, if it did and allows that. Raises ReplayError."""
     environment = ReplayEnvironment.from_environ(os.environ)
     if environment is None or environment.mode != "live" or not environment.approve_recorded:
@@ -90,7 +90,7 @@ class LiveMode:
     def name(self) -> str:
         return f"live, record mode {'all' if self.always else 'new'}"
 
-    def run(self, cell: Cell) -> TurnRecord | Leave:
+    def run(self, cell: PromptCell) -> TurnRecord | GoLive:
         options = cell.options
         known = self._known(cell)
         turn = next((each for each in reversed(known) if isinstance(each, TurnRecord)), None)
@@ -101,7 +101,7 @@ class LiveMode:
             earlier = self._recorded.earlier(cell.io.cell_id, known)
             show_records(known, self._recorded.book, cell.io, self._session, earlier=earlier)
             self._recorded.shown_again(cell.io.cell_id)
-            if somebody_reads(cell.io) and not options.cached:
+            if has_reader(cell.io) and not options.cached:
                 how = render_notice("Shown again", ["To ask anew: `%%kin --retry`."])
                 cell.io.display(how.data, how.metadata)
             return turn
@@ -118,7 +118,7 @@ class LiveMode:
 
     def agent(self) -> Agent:
         """The session's, which goes on where the recorded conversation ends. Raises KinError."""
-        new = self._live.begun is None
+        new = self._live.agent_or_none is None
         agent = self._live.get()
         book = self._recorded.book
         head = book.head(self._session) if new and not self._anew else None
@@ -133,14 +133,14 @@ class LiveMode:
             agent.conversation.lineage.know(book.records.values())
         return agent
 
-    def _known(self, cell: Cell) -> Sequence[SessionRecord]:
+    def _known(self, cell: PromptCell) -> Sequence[SessionRecord]:
         """The answer that this very cell has to its text: without an id nothing is known, since two cells may say the same."""
         entry = self._recorded.book.cell(cell.io.cell_id)
         found = last_run(entry.records, cell.key) if entry is not None and entry.session == self._session else ()
         turns = [each for each in found if isinstance(each, TurnRecord)]
         return found if turns and is_answer(turns[-1]) else ()
 
-    def _ask(self, cell: Cell) -> TurnRecord:
+    def _ask(self, cell: PromptCell) -> TurnRecord:
         options, io, shell = cell.options, cell.io, self._recorded.shell
         if options.model is not None:
             self._live.choose_model(options.model)  # from this cell on; the default may have no key
@@ -153,19 +153,19 @@ class LiveMode:
             if options.fresh:
                 self._live.on_thread(partial(agent.clear_history, key=cell.key, cell_id=io.cell_id))
             result = self._asked_for(cell)
-            attached = attach(result.prompt or cell.prompt, shell, agent.workspace, agent)
+            attached = collect_attachments(result.prompt or cell.prompt, shell, agent.workspace, agent)
             how: dict[str, Any] = {"tools": options.tools, "attached": attached}
             earlier = self._recorded.earlier(io.cell_id)
 
             def carry(turn: TurnRecord) -> dict[str, Any]:
                 """The first turn of the cell carries what the cell made before."""
-                found = {**carried_by(shell, agent, turn), **earlier}
+                found = {**output_metadata(shell, agent, turn), **earlier}
                 earlier.clear()
                 return found
 
-            how |= {"through": through_recorded, "carry": carry}
+            how |= {"through": with_recorded_approvals, "carry": carry}
             turns = CellTurns(agent, cell.key, io, **how)
-            with limits(agent, options, self._budget.max_price, self._budget.spent_besides(self._live)):
+            with limits(agent, options, self._budget.max_price, self._budget.spent_by_others(self._live)):
                 if result.flow is not None:
                     run_flow(shell, self._live.thread, agent, turns, io, result.flow, result.prompt or "")
                 else:
@@ -173,7 +173,7 @@ class LiveMode:
         self._recorded.shown_again(io.cell_id)
         return agent.turns[-1]
 
-    def _asked_for(self, cell: Cell) -> CommandResult:
+    def _asked_for(self, cell: PromptCell) -> CommandResult:
         """The prompt that is sent, or the flow that begins. Raises KinError."""
         if cell.typed is None:
             return CommandResult(prompt=unescaped(cell.prompt))
@@ -190,7 +190,7 @@ class LiveMode:
         finally:
             self._recorded.know(agent, self._session)
 
-    def _take_back(self, agent: Agent, cell: Cell) -> None:
+    def _take_back(self, agent: Agent, cell: PromptCell) -> None:
         """The cell's answer, whatever its text was, and what came after it, files too. Nothing if it was taken back before.
 
         Raises KinError.
@@ -210,5 +210,5 @@ class LiveMode:
         except UndoError as error:
             raise KinError(str(error)) from None
         card = render_undo(undone, self._session)
-        card.metadata.update(carried_by(self._recorded.shell, agent, undone))
+        card.metadata.update(output_metadata(self._recorded.shell, agent, undone))
         cell.io.display(card.data, card.metadata)

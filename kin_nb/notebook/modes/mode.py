@@ -12,7 +12,7 @@ from kin_nb.notebook.options import CellOptions, KinError
 
 
 @dataclass(frozen=True)
-class Cell:
+class PromptCell:
     """A cell that asks. `key`: of its text; `prompt`: what it says; `typed`: the command that this is, which asks too."""
 
     io: CellOutput
@@ -24,7 +24,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Leave:
+class GoLive:
     """The session goes live, and the cell is asked there. `why`: what the notice says of it; "" for no notice."""
 
     why: str
@@ -43,7 +43,7 @@ class CellMode(Protocol):
         """Whether there is a conversation that commands can change."""
         ...
 
-    def run(self, cell: Cell) -> TurnRecord | Leave:
+    def run(self, cell: PromptCell) -> TurnRecord | GoLive:
         """Show the cell's answer: its last turn. Raises KinError, ReplayError."""
         ...
 
@@ -69,9 +69,9 @@ class BlockedMode:
     def __init__(self, why: str) -> None:
         self._why = why
 
-    def run(self, cell: Cell) -> Leave:
+    def run(self, cell: PromptCell) -> GoLive:
         if cell.options.live:
-            return Leave("")
+            return GoLive("")
         raise KinError(f"{self._why}, so this cell plays nothing and calls no model. `%kin live` to ask.")
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:  # noqa: ARG002

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.commands.conversation import NOTHING_TO_DO
 from kin_nb.core.records import SessionRecord, TurnRecord
-from kin_nb.notebook.cell_io import CellOutput, somebody_reads
+from kin_nb.notebook.cell_io import CellOutput, has_reader
 from kin_nb.notebook.modes.binding import BindingOffer
-from kin_nb.notebook.modes.mode import Cell, Leave
-from kin_nb.notebook.modes.showing import asks_the_model, show_records
+from kin_nb.notebook.modes.mode import GoLive, PromptCell
+from kin_nb.notebook.modes.show_records import confirm_model_request, show_records
 from kin_nb.notebook.options import KinError
-from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
+from kin_nb.notebook.recorded_answers import RecordedAnswers, RecordMode, record_mode
 from kin_nb.render import render_notice
 from kin_nb.replay.cell_keys import command_key, is_answer
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
@@ -42,19 +42,19 @@ class PlaybackMode:
     def name(self) -> str:
         return f"playback of recorded answers, record mode {record_mode() or RecordMode.NEW}"
 
-    def run(self, cell: Cell) -> TurnRecord | Leave:
+    def run(self, cell: PromptCell) -> TurnRecord | GoLive:
         try:
             shown, of_another = self._playback.play(cell.key, cell.io.cell_id)
         except (NotRecorded, AmbiguousTurn) as error:
             return self._without(cell, error)
         self._recorded.announce(cell.io)
         self.last = next(record for record in reversed(shown) if isinstance(record, TurnRecord))
-        if not is_answer(self.last) and somebody_reads(cell.io):
+        if not is_answer(self.last) and has_reader(cell.io):
             notice = render_notice(
                 f"This is turn {self.last.turn}, which has no answer", [f"It is shown as it ended. {_ASK_ANEW}"]
             )
             cell.io.display(notice.data, notice.metadata)
-        if of_another and somebody_reads(cell.io):
+        if of_another and has_reader(cell.io):
             notice = render_notice(f"This is turn {self.last.turn} again", [f"Another cell asked it. {_ASK_ANEW}"])
             cell.io.display(notice.data, notice.metadata)
         book, scratch = self._recorded.book, self._recorded.scratch
@@ -90,31 +90,31 @@ class PlaybackMode:
     def _command(self, name: str) -> str:
         return f"%kin --session {self._session} {name}" if self._session else f"%kin {name}"
 
-    def _without(self, cell: Cell, error: NotRecorded | AmbiguousTurn) -> Leave:
+    def _without(self, cell: PromptCell, error: NotRecorded | AmbiguousTurn) -> GoLive:
         """For a cell that shows nothing. Raises where no model may be asked."""
         mode = record_mode()
         if cell.options.live and mode is not RecordMode.NONE:
-            return Leave("Prompts go on where the recorded conversation ends.")
+            return GoLive("Prompts go on where the recorded conversation ends.")
         if cell.options.cached or mode is RecordMode.NONE:
             raise NotRecorded(
                 f"{error} No model was asked: {'--cached' if cell.options.cached else 'KIN_RECORD is none'}."
             )
         entry = self._playback.cell(cell.io.cell_id)
         turns = [each for each in entry.records if isinstance(each, TurnRecord)] if entry is not None else []
-        watched = somebody_reads(cell.io)
+        watched = has_reader(cell.io)
         if cell.options.retry and turns and watched:
-            return Leave(f"Turn {turns[-1].turn} is asked anew, from where it was asked. What was recorded stays.")
+            return GoLive(f"Turn {turns[-1].turn} is asked anew, from where it was asked. What was recorded stays.")
         if turns and watched and mode is None:
             raise NotRecorded(describe_edited_prompt(turns[-1], cell.body), turn=turns[-1]) from None
         agreed: bool | None = mode is RecordMode.NEW or (cell.options.retry and watched)
         if not agreed:
-            agreed = asks_the_model(self._recorded.shell, self._live.thread, cell.io) if watched else None
+            agreed = confirm_model_request(self._recorded.shell, self._live.thread, cell.io) if watched else None
         if agreed is None:
             lost = _LOST if entry is not None and not entry.records else ""
             raise NotRecorded(f"{_HEADLESS.format(why=error)}{lost}") from None
         if not agreed:
             raise KinError("Not asked: this cell has no recorded answer.")
-        return Leave("This cell goes on where the recorded conversation ends.")
+        return GoLive("This cell goes on where the recorded conversation ends.")
 
 
 _ASK_ANEW = "To ask it anew: `%kin live`, then run this cell again."

@@ -13,9 +13,9 @@ from kin_nb.core.events import BaseEvent
 from kin_nb.core.records import RecordedCall, RecordedCompaction, RecordedStep, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
-from kin_nb.notebook.live import Attached, add_live_tools
-from kin_nb.notebook.modes.mode import Cell, Leave
-from kin_nb.notebook.modes.showing import show_records
+from kin_nb.notebook.modes.mode import GoLive, PromptCell
+from kin_nb.notebook.modes.show_records import show_records
+from kin_nb.notebook.namespace import Attachments, add_namespace_tools
 from kin_nb.notebook.turn_runner import CellTurns, run_turn
 from kin_nb.render import Output, render_call, render_notice, render_receipt, render_undo
 from kin_nb.replay.book import Book
@@ -96,7 +96,7 @@ class RerunMode:
         self._agent: Agent | None = None
         self.last: TurnRecord | None = None
 
-    def run(self, cell: Cell) -> TurnRecord | Leave:
+    def run(self, cell: PromptCell) -> TurnRecord | GoLive:
         shown, _ = self._playback.play(cell.key, cell.io.cell_id)
         for record in shown:
             if isinstance(record, TurnRecord):
@@ -148,7 +148,7 @@ class RerunMode:
             "through": rerun.answer_approvals,
             "answering": rerun.answer_questions,
         }
-        how["attached"] = Attached(labels=turn.attached, images=tuple(images_of(turn.images)))
+        how["attached"] = Attachments(labels=turn.attached, images=tuple(images_of(turn.images)))
         try:
             turns = CellTurns(agent, turn.key, io, **how)
             run_turn(self._shell, self._live.thread, agent, turns, io, rerun.prompt)
@@ -178,6 +178,6 @@ class RerunMode:
             )
         )
         atexit.register(lambda: self._live.on_thread(agent.aclose))  # its servers end too
-        add_live_tools(agent, self._shell)
+        add_namespace_tools(agent, self._shell)
         self._agent = agent
         return agent

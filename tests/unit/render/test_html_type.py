@@ -25,9 +25,9 @@ MADE_WITHOUT_ESCAPING = {
     ): "declarations of our own colours; what it is given is looked at only",
     ("render/markdown.py", "markdown_html", "Html"): "sanitised by nh3 before, and `literal` writes no markup",
     ("notebook/approval/card.py", "_tell_where", "Html"): "what `show_html`, which takes Html, has put there",
-    ("notebook/streaming/reply.py", "live_html", "Attribute"): "class names of ours",
-    ("notebook/streaming/reply.py", "live_html", "Html"): "of markdown_html, tags made shorter by words of ours",
-    ("notebook/streaming/reply.py", "style_sheet", "Html"): "our own style sheet: no text of anybody's is in it",
+    ("notebook/streaming/reply_view.py", "live_html", "Attribute"): "class names of ours",
+    ("notebook/streaming/reply_view.py", "live_html", "Html"): "of markdown_html, tags made shorter by words of ours",
+    ("notebook/streaming/reply_view.py", "style_sheet", "Html"): "our own style sheet: no text of anybody's is in it",
 }
 """(module, function, type): why what is no literal there needs no escaping."""
 WIDGETS = {("notebook/approval/card.py", "html_widget")}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.notebook.modes.live import through_recorded
+from kin_nb.notebook.modes.live import with_recorded_approvals
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
 
@@ -67,4 +67,4 @@ def test_no_model_is_asked_with_a_value_that_cannot_be_read(monkeypatch):
 
     monkeypatch.setenv("KIN_REPLAY", "live")
     with pytest.raises(ReplayError, match="KIN_REPLAY"):
-        through_recorded(ask)
+        with_recorded_approvals(ask)

@@ -7,8 +7,8 @@ import pytest
 from kin_nb.core.redaction import secrets_redactor
 from kin_nb.core.tools import truncation
 from kin_nb.core.tools.builtins.grep_output import LONGEST_LINE, _shortened
-from kin_nb.notebook.live.attachments import LONGEST, _cut
-from kin_nb.notebook.live.glimpse import glimpse
+from kin_nb.notebook.namespace.attachments import LONGEST, _cut
+from kin_nb.notebook.namespace.short_repr import short_repr
 
 KEY = "tok-5f0c9e77a1-AAAABBBBCCCCDDDD"
 redact = secrets_redactor([KEY]).text
@@ -23,7 +23,7 @@ def interrupted(text: str) -> str:
 CUTTERS = {
     "a long line that grep shows": (LONGEST_LINE, lambda before: _shortened(f"{before}{KEY}{'x' * 99}".encode())),
     "@file": (LONGEST, lambda before: _cut(f"{before}{KEY}{'x' * 99}".encode(), LONGEST + 1)),
-    "a glimpse": (1000, lambda before: glimpse(f"{before}{KEY}{'x' * 2000}")),
+    "a glimpse": (1000, lambda before: short_repr(f"{before}{KEY}{'x' * 2000}")),
     "an interrupted call": (truncation.PRINTED_LIMIT, lambda after: interrupted(f"{KEY}{after}")),
 }
 

@@ -30,7 +30,7 @@ from kin_nb.core.tools import truncation
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.mcp.answers import TEXT_LIMIT, read_result
 from kin_nb.core.tools.truncation import KEPT_UNTIL_REDACTED, CappedOutput, Whole, whole_output
-from kin_nb.notebook.live.capture import Printed
+from kin_nb.notebook.namespace.captured_output import CapturedOutput
 from kin_nb.replay.rerun.drift import compare_call
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
@@ -244,7 +244,7 @@ def test_a_servers_long_answer_is_handed_over_also_when_it_is_an_error(handed_ov
 
 
 async def test_what_code_in_the_notebook_prints_is_handed_over_as_it_reads(handed_over):
-    printed = Printed(asyncio.get_running_loop(), lambda _: None)
+    printed = CapturedOutput(asyncio.get_running_loop(), lambda _: None)
     printed.write("\x1b[1mbold\x1b[0m 10%\r20%\n")
     printed.write(ALL)
     assert "characters left out" in printed.text()

@@ -10,7 +10,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.notebook.modes.live import through_recorded
+from kin_nb.notebook.modes.live import with_recorded_approvals
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
@@ -55,7 +55,7 @@ async def test_a_call_is_allowed_as_it_was_and_outside_only_where_it_was(
     async def nobody(request):
         return ApprovalDecision(approved=False, message="nobody is here", by="headless")
 
-    agent.set_ask(through_recorded(nobody))
+    agent.set_ask(with_recorded_approvals(nobody))
     model_server.enqueue(calls=[tool_call("write_file", path=asked.replace("{here}", str(workspace)), content="new")])
     model_server.enqueue("Done.")
     (call,) = (await run_turn(agent))[-1].record.calls
@@ -75,6 +75,6 @@ def test_nobody_else_is_asked_of_a_recording(monkeypatch, tmp_path):
         raise AssertionError
 
     monkeypatch.delenv("KIN_REPLAY", raising=False)
-    assert through_recorded(person) is person
+    assert with_recorded_approvals(person) is person
     monkeypatch.setenv(*environment(tmp_path / "a.ipynb", tmp_path / "work"))
-    assert through_recorded(person) is person
+    assert with_recorded_approvals(person) is person

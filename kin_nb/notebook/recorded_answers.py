@@ -1,0 +1,294 @@
+"""RecordedAnswers: what is known of a notebook's answers, in its file and made in this kernel, and whether that is played."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.records import ClearRecord, SessionRecord
+from kin_nb.core.session.lineage import Lineage
+from kin_nb.core.session.log import new_session_id
+from kin_nb.notebook.cell_io import CellOutput, cell_io, has_reader
+from kin_nb.notebook.notebook_file import notebook_file, notebook_folder, surroundings
+from kin_nb.notebook.options import KinError
+from kin_nb.render import Output, render_notice
+from kin_nb.render.text import count
+from kin_nb.replay.book import Book, NewRecord
+from kin_nb.replay.environment import RECORD_VARIABLE, ReplayEnvironment
+from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY, OutputRecord, output_metadata, record_id
+from kin_nb.replay.playback.binding import without_outputs
+from kin_nb.replay.playback.locate import embedded_recording, find_recording
+from kin_nb.replay.playback.player import playback_notice
+from kin_nb.replay.recording import SessionMeta
+from kin_nb.replay.runner.run_environment import ScratchCopy, scratch_notice
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.notebook.output_backup import OutputBackup
+
+UNKNOWN_FILE = "this notebook's file is not known here"
+_MOST_NAMED = 5
+
+
+class RecordMode(StrEnum):
+    """What happens to a cell without a recorded answer, as vcrpy names it: an error, a question to the model, always that."""
+
+    NONE = "none"
+    NEW = "new"
+    ALL = "all"
+
+
+def record_mode(environ: Mapping[str, str] = os.environ) -> RecordMode | None:
+    """What KIN_RECORD says, None where it is not set. Raises KinError for what is no such mode."""
+    text = environ.get(RECORD_VARIABLE)
+    if text is None:
+        return None
+    try:
+        return RecordMode(text)
+    except ValueError:
+        raise KinError(f"{RECORD_VARIABLE} is {text!r}: it takes {', '.join(RecordMode)}.") from None
+
+
+class RecordedAnswers:
+    """The notebook's file is read once, with the first prompt, and again by each `%kin replay`."""
+
+    def __init__(self, shell: InteractiveShell, backup: OutputBackup) -> None:
+        self.shell = shell
+        self._backup = backup
+        backup.known = self._carried_by_cells
+        backup.shown_records = self._shown_by_cells
+        self.scratch: ScratchCopy | None = None
+        """The copy of the workspace that the notebook plays in, if it does."""
+        self.environment: ReplayEnvironment | None = None
+        """How `kin-nb replay --tools` wants the calls run again; None where they are not."""
+        self.blocked = ""
+        """Why nothing may be played or asked: the beginning of a sentence."""
+        self._book: Book | None = None
+        self._made: dict[str, NewRecord] = {}
+        self._replays = False
+        self._went_live = False
+        self._announced = False
+        self._page: Any = None
+        self._page_written: tuple[Path, int, int] | None = None
+
+    @property
+    def book(self) -> Book:
+        """All that is known here: what the file holds, and what this kernel made."""
+        if self._book is None:
+            self._book = Book([])
+            try:
+                nb = self._own_notebook() or self._runners_notebook()
+                if nb is not None:
+                    self._book = Book.collect(nb)
+            except RecordingError as error:
+                self.blocked = self.blocked or f"What this notebook recorded cannot be used: {str(error).rstrip('.')}"
+        return self._book
+
+    def page(self) -> Any:
+        """The notebook as its file is now, or as a runner was given it; None where neither is known.
+
+        Its cells have no outputs. The file is read again only when it was written.
+        """
+        written = _written(notebook_file(self.shell))
+        if self._page is None or self._page_written != written:
+            nb = self._own_notebook() or self._runners_notebook()
+            self._page = without_outputs(nb) if nb is not None else None
+            self._page_written = written
+        return self._page
+
+    @property
+    def knows_file(self) -> bool:
+        """Whether it is known which file the notebook is in: else only what this kernel made is known."""
+        return notebook_file(self.shell) is not None
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether what the notebook plays is all in its own recording, and nothing was made since."""
+        return self.book.saved is not None and not self.book.output_records and not self._made
+
+    @property
+    def made(self) -> tuple[NewRecord, ...]:
+        """What this kernel made, in its order."""
+        return tuple(self._made.values())
+
+    def plays(self, name: str) -> bool:
+        """Whether the session of that name shows what is recorded before it asks a model."""
+        if self._replays or record_mode() is RecordMode.NONE:
+            return True
+        return self.book.has_answers and (self.book.head(name) is not None or not self._went_live)
+
+    def goes_live(self) -> None:
+        """A session does: from here on its work is in the workspace itself."""
+        self._went_live = True
+        scratch, self.scratch = self.scratch, None
+        if scratch is not None:
+            scratch.close()
+
+    def outside_scratch(self) -> AbstractContextManager[None]:
+        """Meanwhile the kernel is where it was before: what begins there outlives the copy."""
+        return self.scratch.outside() if self.scratch is not None else nullcontext()
+
+    def know(self, agent: Agent, session: str) -> None:
+        """What `agent` has made is known from here on."""
+        known = self.book.records
+        meta = SessionMeta.from_header(agent.header, notebook_folder(self.shell))
+        new = [record for record in agent.records if known.get(record.id) != record]
+        self._add(NewRecord(record, session, _as_carried(record, meta), meta) for record in new)
+
+    def clear(self, session: str, place: Mapping[str, Any], *, key: str, cell_id: str | None) -> ClearRecord:
+        """Record that a conversation begins in `session`, which has no agent yet. `key`, `cell_id`: of the cell that asks.
+
+        `place`: core's `workspace_place`.
+        """
+        lineage = Lineage()
+        lineage.know(self.book.records.values())
+        made = lineage.next()
+        del made["ancestors"]
+        record = ClearRecord(**made, key=key, cell_id=cell_id)
+        meta = SessionMeta.without_agent(new_session_id(), place, notebook_folder(self.shell))
+        self._add([NewRecord(record, session, _as_carried(record, meta), meta)])
+        return record
+
+    def output_records(self, record: SessionRecord) -> dict[str, Any]:
+        """Return the metadata for the output that carries `record`, which was made here; empty for one that is too large."""
+        found = self.book.output_records.get(record.id)
+        return {RECORD_KEY: found.raw} if found is not None else {}
+
+    def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
+        """`%kin replay NAME`: from here on all sessions play. `body`: of a cell that embeds it.
+
+        `scratch`: in a copy of the workspace. Raises ReplayError naming what is wrong. Then no cell may turn to a model.
+        """
+        before = self._book
+        self.goes_live()
+        self._replays, self.blocked = False, "`%kin replay` failed above"
+        environment = ReplayEnvironment.from_environ(os.environ)
+        own, copy = self._own_notebook(), None
+        if body is not None:
+            nb, recording = embedded_recording(name, body)
+        else:
+            session_id, _, digest = name.partition("@")
+            found = find_recording(session_id, digest, context=surroundings(self.shell), from_path=source)
+            copy = ScratchCopy.create(found) if scratch and not ScratchCopy.from_environment(environment) else None
+            nb, recording = found.nb, found.recording
+        book = Book.collect(own if own is not None else nb)
+        self._book = book.with_records_of(before) if before is not None else book
+        self.environment = environment if environment is not None and environment.mode == "tools" else None
+        self.scratch = copy or ScratchCopy.from_environment(environment)
+        self._replays, self._went_live, self._announced, self.blocked = True, False, True, ""
+        self._backup.show(playback_notice(recording), cell_io(self.shell), own if own is not None else nb)
+        if copy is not None:
+            self._show(scratch_notice("Files change in a temporary copy of the workspace", [f"Now in {Path.cwd()}"]))
+
+    def announce(self, io: CellOutput) -> None:
+        """The first answer that is played, in a notebook that no `%kin replay` plays, says what happens here.
+
+        Its output holds the backup of what the others carry, so it says that again when its cell runs again.
+        """
+        if not has_reader(io) or (self._announced and not self._backup.is_due(io.cell_id)):
+            return
+        self._announced = True
+        lines = [
+            f"Record mode {record_mode() or RecordMode.NEW}: a prompt without a recorded answer asks before a model is called.",
+            "To ask the model: `%kin live`. To ask one cell again: `%%kin --retry`.",
+        ]
+        self._backup.show(render_notice("Recorded answers are shown", lines), io)
+
+    def earlier(self, cell_id: str | None, shown: Iterable[SessionRecord] = ()) -> dict[str, Any]:
+        """Return metadata for the last output of a cell: its records of earlier runs, which its outputs no longer show."""
+        now = {record.id for record in shown}
+        kept = [each for each in self._carried_by_cells(cell_id) if record_id(each["carried"]) not in now]
+        return {BACKUP_KEY: kept} if cell_id is not None and kept else {}
+
+    def shown_again(self, cell_id: str | None) -> None:
+        """The outputs of a cell carry all of its records that only outputs carry."""
+        if cell_id is not None:
+            ids = [record_id(each["carried"]) for each in self._carried_by_cells(cell_id)]
+            self._backup.carries_again(cell_id, ids)
+
+    def tell_unknown_file(self, io: CellOutput) -> None:
+        """Before the first prompt that a model is asked: what the notebook records could not be looked up, if it does."""
+        if io.cell_id is None or self.knows_file or self.book.has_answers:
+            return
+        advice = (
+            "To show them: restart, and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt; or open a copy that "
+            "`%kin save --portable` wrote."
+        )
+        self._show(render_notice(f"Recorded answers could not be looked up: {UNKNOWN_FILE}", [advice]))
+
+    def tell_missing(self, ids: Iterable[str]) -> None:
+        """Records that the conversation went on from, and that are nowhere: they are not sent."""
+        missing = list(ids)
+        if missing:
+            named = ", ".join(each[:8] for each in missing[:_MOST_NAMED]) + (
+                " and more" if len(missing) > _MOST_NAMED else ""
+            )
+            lines = [f"Their cells were deleted, so the model is not told of them: {named}."]
+            self._show(render_notice(f"The conversation goes on without {count(len(missing), 'record')}", lines))
+
+    def _add(self, made: Iterable[NewRecord]) -> None:
+        found = {each.record.id: each for each in made}
+        if found:
+            self._made |= found
+            self._book = self.book.with_new(found.values())
+
+    def _own_notebook(self) -> Any:
+        """As its file is; None where that is not known."""
+        own = notebook_file(self.shell)
+        with suppress(UnreadableNotebookError):  # it may be being written
+            return load_notebook(own) if own is not None else None
+        return None
+
+    def _runners_notebook(self) -> Any:
+        """Where nobody reads along: the notebook that the runner was given, which tells its kernel nothing; None for none.
+
+        Of several, the first that holds the cell which runs now.
+        """
+        io = cell_io(self.shell)
+        code = io.parent.get("content", {}).get("code")
+        if has_reader(io) or not code:
+            return None
+        for path in surroundings(self.shell).argument_files():
+            with suppress(UnreadableNotebookError):
+                nb = load_notebook(path)
+                if any(cell["source"] == code for cell in nb["cells"]):
+                    return nb
+        return None
+
+    def _shown_by_cells(self) -> Iterator[tuple[str, str]]:
+        for cell in self.book.cells:
+            if cell.cell_id is not None:
+                yield from ((cell.cell_id, record.id) for record in cell.shown)
+
+    def _carried_by_cells(self, only: str | None = None) -> Iterator[dict[str, Any]]:
+        """What outputs carry of all that is known here, or of one cell; nothing before the first prompt."""
+        book = self._book
+        for cell in book.cells if book is not None else ():
+            for record in cell.records if only is None or cell.cell_id == only else ():
+                carried_record = book.output_records.get(record.id) if book is not None else None
+                if cell.cell_id is not None and carried_record is not None:
+                    yield {"cell": cell.cell_id, "carried": carried_record.raw}
+
+    def _show(self, output: Output) -> None:
+        cell_io(self.shell).display(output.data, output.metadata)
+
+
+def _written(path: Path | None) -> tuple[Path, int, int] | None:
+    """What is another value once the file at `path` was written."""
+    with suppress(OSError):
+        status = path.stat() if path is not None else None
+        return (path, status.st_mtime_ns, status.st_size) if path is not None and status is not None else None
+    return None
+
+
+def _as_carried(record: SessionRecord, meta: SessionMeta) -> OutputRecord | None:
+    raw = output_metadata(record, meta)
+    return OutputRecord(record, meta, raw[RECORD_KEY]) if raw else None

@@ -1,0 +1,62 @@
+"""Notebook: its sessions by name, and what they share: settings, what may be spent, the answers that are recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kin_nb.notebook.live_agent import LiveAgent
+from kin_nb.notebook.recorded_answers import RecordedAnswers
+from kin_nb.notebook.session import NotebookSession
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.notebook.notebook_file import NotebookFileWatch
+    from kin_nb.notebook.output_backup import OutputBackup
+
+
+class MagicSettings(Protocol):
+    """`c.KinMagics` as it is now. `max_price`: USD that all sessions together may cost."""
+
+    mode: str | None
+    model: str | None
+    max_price: float | None
+
+
+class NotebookSessions:
+    """Made with the first prompt or command; `close` leaves no thread behind."""
+
+    def __init__(
+        self, shell: InteractiveShell, settings: MagicSettings, since_written: NotebookFileWatch, backup: OutputBackup
+    ) -> None:
+        self._shell, self._settings, self._since_written = shell, settings, since_written
+        self._recorded = RecordedAnswers(shell, backup)
+        self._sessions: dict[str, NotebookSession] = {}
+
+    @property
+    def max_price(self) -> float | None:
+        return self._settings.max_price
+
+    def session(self, name: str = "") -> NotebookSession:
+        """The session of that name, begun with its first command or prompt. The notebook's own has no name."""
+        if name not in self._sessions:
+            live = LiveAgent(self._shell, self._settings.model, self._settings.mode)
+            self._sessions[name] = NotebookSession(self._recorded, self._since_written, self, live, name, self.play)
+        return self._sessions[name]
+
+    def spent_by_others(self, live: LiveAgent) -> float:
+        """USD that the other sessions have cost until now."""
+        others = [each.live.agent_or_none for each in self._sessions.values() if each.live is not live]
+        return sum(agent.stats.all_cost for agent in others if agent is not None)
+
+    def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
+        """`%kin replay NAME`: from here on all sessions play; what was live is in its log. As RecordedAnswers.play."""
+        for session in self._sessions.values():
+            session.reset()
+        self._recorded.play(name, source, body, scratch=scratch)
+
+    def close(self) -> None:
+        while self._sessions:
+            self._sessions.popitem()[1].reset()
+        self._recorded.goes_live()

@@ -1,0 +1,28 @@
+"""What code prints, as a terminal would show it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kin_nb.notebook.namespace.captured_output import terminal_text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("10%\r50%\rdone\n", "done\n"),
+        ("windows\r\nlines\r\n", "windows\nlines\n"),
+        ("waits\r", "waits\r"),
+        ("a\r\rb", "b"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("a\rb\nc\rd", "b\nd"),
+        ("", ""),
+    ],
+)
+def test_of_a_line_that_was_written_over_the_last_state_stays(text, shown):
+    assert terminal_text(text) == shown
+
+
+@pytest.mark.parametrize("piece", ["x", "x\r", "\r", "\n", "\x1b[", "\r\n"])
+def test_a_line_of_millions_of_characters_is_read_to_its_end(piece):
+    assert terminal_text(piece * (4_000_000 // len(piece)) + "\nend\n").endswith("end\n")
