@@ -54,7 +54,7 @@ def notebook_folder(shell: InteractiveShell) -> Path:
     return (own.parent if own is not None else here.cwd).resolve()
 
 
-def output_metadata(shell: InteractiveShell, agent: Agent, record: SessionRecord) -> dict[str, Any]:
+def record_metadata(shell: InteractiveShell, agent: Agent, record: SessionRecord) -> dict[str, Any]:
     """Return the metadata for the last output of a turn, or of a command that moved the conversation: its record.
 
     It lets a notebook play that only its front end ever saved.

@@ -19,7 +19,7 @@ from kin_nb.notebook.cell_io import CellOutput, has_reader
 from kin_nb.notebook.modes.mode import GoLive, PromptCell
 from kin_nb.notebook.modes.show_records import show_records
 from kin_nb.notebook.namespace import collect_attachments
-from kin_nb.notebook.notebook_file import output_metadata
+from kin_nb.notebook.notebook_file import record_metadata
 from kin_nb.notebook.options import KinError
 from kin_nb.notebook.recorded_answers import RecordedAnswers
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
@@ -159,7 +159,7 @@ class LiveMode:
 
             def carry(turn: TurnRecord) -> dict[str, Any]:
                 """The first turn of the cell carries what the cell made before."""
-                found = {**output_metadata(shell, agent, turn), **earlier}
+                found = {**record_metadata(shell, agent, turn), **earlier}
                 earlier.clear()
                 return found
 
@@ -210,5 +210,5 @@ class LiveMode:
         except UndoError as error:
             raise KinError(str(error)) from None
         card = render_undo(undone, self._session)
-        card.metadata.update(output_metadata(self._recorded.shell, agent, undone))
+        card.metadata.update(record_metadata(self._recorded.shell, agent, undone))
         cell.io.display(card.data, card.metadata)
