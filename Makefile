@@ -21,9 +21,11 @@ QUICK = -m "not long"
 # timed NAME, COMMAND: run it, and say how long it took
 timed = @echo "== $(1)" && SECONDS=0 && $(2) && echo "== $(1): $$SECONDS s"
 comma := ,
+SPHINX = $(BIN)/sphinx-build -q -W --keep-going -j 2 -d docs/_build/doctrees
 BENCHMARKS := $(filter-out shapes sizes,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 
-.PHONY: help demo test test-fast test-all lint lowest bench screenshots release-check unit kernel nbval peers peers-servers browser chromium programs
+.PHONY: help demo test test-fast test-all lint lowest bench screenshots docs docs-links release-check unit kernel nbval peers peers-servers browser \
+  chromium programs
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +60,12 @@ screenshots: $(VENV)/with-test chromium  ## take all pictures anew, in real Jupy
 
 release-check:  ## build sdist and wheel, check them, install the wheel in a clean environment, run its demo
 	@scripts/release-check $(PYTHON) $(VENV)
+
+docs: $(VENV)/with-docs  ## build the documentation in docs/_build/html; warnings and broken links are errors
+	$(call timed,$@,$(SPHINX) -b html docs docs/_build/html && $(BIN)/python scripts/check-links docs/_build/html)
+
+docs-links: $(VENV)/with-docs  ## check the documentation's links to other sites; needs a network
+	@$(SPHINX) -b linkcheck docs docs/_build/links
 
 # The parts of `make test`
 

@@ -81,7 +81,7 @@ class StreamingJsonOutputFormatter(OutputFormatter):
 
 
 class EventsOutputFormatter(OutputFormatter):
-    """Each event as one line of JSON, as soon as it happens (docs/wire.md)."""
+    """Each event as one line of JSON, as soon as it happens (docs/reference/events.md)."""
 
     def __init__(self, write: Write) -> None:
         super().__init__(write)

@@ -1,7 +1,7 @@
 """A turn as it is recorded: pure values, equal when their contents are equal.
 
 The session log, the session notebook, playback and the cards all speak of these. Numbers are integers below 2**53 and
-everything else is text, because front ends rewrite other JSON numbers (docs/format.md).
+everything else is text, because front ends rewrite other JSON numbers (docs/reference/format.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Three kinds. Secrets ask when they are read or written. So do files that run later and settings that may hold keys. Files that
 only tell other programs what to do ask when they are written: reading them harms no one. Names are compared without case,
-because file systems may ignore it, and wherever they are in a path. The user's page on this is docs/safety.md.
+because file systems may ignore it, and wherever they are in a path. The user's page on this is docs/reference/safety.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The wire (seed 001): every event as one line of JSON, for programs in other languages (docs/wire.md).
+"""The wire (seed 001): every event as one line of JSON, for programs in other languages (docs/reference/events.md).
 
 A line is `{"type": "StepStart", "payload": {...}}`: the event's class without "Event", and its fields. What only Python
 has (a tool's class) is left out, what is no JSON becomes text. The first line of a stream says the protocol's version,

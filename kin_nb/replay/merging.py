@@ -1,4 +1,4 @@
-"""Two session notebooks that continued from one, joined: the union of their records by id (docs/merging.md), and their cells.
+"""Two session notebooks that continued from one, joined: the union of their records by id and their cells.
 
 Nothing that a person wrote in a cell is lost."""
 

@@ -1,4 +1,4 @@
-"""A recording: the records of a notebook as values, and the hashes that vouch for them (docs/format.md)."""
+"""A recording: the records of a notebook as values, and the hashes that vouch for them (docs/reference/format.md)."""
 
 from __future__ import annotations
 

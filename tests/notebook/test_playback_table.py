@@ -1,4 +1,4 @@
-"""docs/playback.md, "What happened to the cell, and what you see": row by row."""
+"""docs/reference/playback.md, "What happened to the cell, and what you see": row by row."""
 
 from __future__ import annotations
 

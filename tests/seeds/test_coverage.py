@@ -1,4 +1,4 @@
-"""docs/seed-coverage.md: every row names a test, every test and module that it names exists, and no seed test is left out."""
+"""docs/project/seed-coverage.md: every row names a test, what it names exists, and no seed test is left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "seed-coverage.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "project" / "seed-coverage.md").read_text(encoding="utf-8")
 SEEDS = ("000", "001", "002", "003", "004")
 
 

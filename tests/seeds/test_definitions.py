@@ -25,7 +25,7 @@ NOT_OURS = {
     # Examples of what a user writes; test_usage.py runs them.
     *("MyToolArgs", "MyToolResult", "MyToolConfig", "MyToolState", "MyTool", "CustomMiddleware", "CustomBackend"),
     "CustomAPIAdapter",
-    # A sketch of a proxy with a bare BaseTool and an http_client of its own; docs/seed-differences.md.
+    # A sketch of a proxy with a bare BaseTool and an http_client of its own; docs/project/seed-differences.md.
     *("MCPHttpProxyTool", "MCPStdioProxyTool"),
 }
 TYPE_STATEMENT = set() if sys.version_info >= (3, 12) else {25}
@@ -150,7 +150,7 @@ def test_an_enum_member_has_its_value(name, member, value):
     assert issubclass(ours(name), enum.StrEnum)
 
 
-MORE_MEMBERS = {"OutputFormat": {"EVENTS"}}  # seed 001's wire; docs/seed-differences.md
+MORE_MEMBERS = {"OutputFormat": {"EVENTS"}}  # seed 001's wire; docs/project/seed-differences.md
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in enum_members()}))

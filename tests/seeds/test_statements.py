@@ -1,4 +1,4 @@
-"""What seeds 000, 002 and 003 say of a turn and its events, where no other test shows it (docs/seed-coverage.md)."""
+"""What seeds 000, 002 and 003 say of a turn and its events, where no other test shows it (docs/project/seed-coverage.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What seed 001 says, where no other test shows it (docs/seed-coverage.md)."""
+"""What seed 001 says, where no other test shows it (docs/project/seed-coverage.md)."""
 
 from __future__ import annotations
 

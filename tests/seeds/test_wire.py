@@ -119,13 +119,13 @@ def test_no_two_events_have_the_same_type():
 
 
 def test_every_event_is_in_the_documentation():
-    text = (ROOT / "docs" / "wire.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     assert sorted(named) == [wire_type(kind) for kind in EVENTS]
 
 
 def test_the_documentation_names_each_payload_field():
-    text = (ROOT / "docs" / "wire.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8")
     rows = {
         name: set(re.findall(r"`(\w+)`", fields))
         for name, fields in re.findall(r"^\| `(\w+)` \|(.*)\|", text, re.MULTILINE)
@@ -135,7 +135,7 @@ def test_the_documentation_names_each_payload_field():
 
 
 def test_kimis_messages_are_mapped_to_types_that_there_are():
-    text = (ROOT / "docs" / "seed-coverage.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "project" / "seed-coverage.md").read_text(encoding="utf-8")
     table = text.partition("### Its wire messages")[2].partition("\n#")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE)
     theirs = ["TurnBegin", "StepBegin", "MessagePart", "ToolCallRequest", "ToolCallResult"]

@@ -34,14 +34,14 @@ def configure(home, server, api_style="openai"):
     (home / "config.toml").write_text(f"active_model = 'm'\nproviders = [{provider}]\nmodels = [{model}]\n")
 
 
-@pytest.mark.parametrize("block", blocks("settings.md", "toml"))
+@pytest.mark.parametrize("block", blocks("reference/settings.md", "toml"))
 def test_settings_load_without_a_warning(home, block):
     (home / "config.toml").write_text(block)
     assert KinConfig.load().warnings == ()
 
 
 def test_all_the_settings_together_load_too(home):
-    blocks_ = blocks("settings.md", "toml")
+    blocks_ = blocks("reference/settings.md", "toml")
     scalars = [block.partition("\n[")[0] for block in blocks_]
     tables = [f"[{block.partition(chr(10) + '[')[2]}" for block in blocks_ if "\n[" in block]
     (home / "config.toml").write_text("\n".join([*scalars, *tables]).replace("\n[[session", "\n[session"))
@@ -49,7 +49,7 @@ def test_all_the_settings_together_load_too(home):
 
 
 def python(number: int) -> str:
-    return blocks("extending.md", "python")[number]
+    return blocks("how-to/extend-kin-nb.md", "python")[number]
 
 
 def test_the_tool_is_found_without_a_warning(home):
@@ -93,7 +93,7 @@ async def test_the_adapter_speaks(model_server, home):
 
 def test_the_mode_is_one(home, tmp_path):
     (home / "agents").mkdir()
-    (home / "agents" / "strict.toml").write_text(blocks("extending.md", "toml")[0])
+    (home / "agents" / "strict.toml").write_text(blocks("how-to/extend-kin-nb.md", "toml")[0])
     mode = load_mode("strict", tmp_path, trusted=False)
     assert (mode.base, mode.description) == ("plan", "Looks only")
     assert KinConfig.load(agent="strict").warnings == ()
@@ -103,7 +103,7 @@ def test_the_skill_is_found(home):
     from kin_nb.core.skills import SkillManager
 
     (home / "skills" / "release-notes").mkdir(parents=True)
-    (home / "skills" / "release-notes" / "SKILL.md").write_text(blocks("extending.md", "markdown")[0])
+    (home / "skills" / "release-notes" / "SKILL.md").write_text(blocks("how-to/extend-kin-nb.md", "markdown")[0])
     skills = SkillManager(KinConfig.load(), trusted=False)
     assert (list(skills.available), skills.warnings) == (["release-notes"], [])
 

@@ -1,4 +1,4 @@
-"""docs/front-ends.md: every row names tests that exist, and no test of a front end is left out."""
+"""docs/project/front-end-tests.md: every row names tests that exist, and no test of a front end is left out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tests.seeds.test_coverage import ROOT, functions_of, missing, named
 
-LINES = (ROOT / "docs" / "front-ends.md").read_text(encoding="utf-8").splitlines()
+LINES = (ROOT / "docs" / "project" / "front-end-tests.md").read_text(encoding="utf-8").splitlines()
 ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in LINES if line.startswith("| ")]
 ROWS = [row for row in ROWS if row[0] not in {"front end", "text format"}]
 FILES = ("kernel/test_consoles.py", "notebook/test_front_ends.py")

@@ -1,4 +1,4 @@
-"""docs/playback.md: each row of "What happened to the cell, and what you see" has a test, which names it."""
+"""docs/reference/playback.md: each row of "What happened to the cell, and what you see" has a test, which names it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def rows() -> list[str]:
-    page = (ROOT / "docs" / "playback.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "playback.md").read_text(encoding="utf-8")
     table = page.partition("\n## What happened to the cell")[2].partition("\n## ")[0]
     return [line.strip("|").split(" | ")[0].strip() for line in table.splitlines() if line.startswith("| ")][1:]
 

@@ -1,6 +1,6 @@
 """Commands by name: the registry, parsing what a user typed, running a command, and the help.
 
-The texts of the registry are the help everywhere: `/help`, `%kin?`, docs/commands.md. Importing it is cheap: a command's
+The texts of the registry are the help everywhere: `/help`, `%kin?`, docs/reference/commands.md. Importing it is cheap: a command's
 module is imported when it is run.
 """
 

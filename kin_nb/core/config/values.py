@@ -72,7 +72,7 @@ class SessionLoggingConfig(BaseModel):
 
 
 class ObservabilityConfig(BaseModel):
-    """Who hears of a session's events (docs/observability.md). Paths are relative to ~/.kin-code; "" means nobody.
+    """Who hears of a session's events (docs/how-to/observe-sessions.md). Paths are relative to ~/.kin-code; "" means nobody.
 
     `contents`: also prompts, replies, arguments and results, secrets taken out.
     """

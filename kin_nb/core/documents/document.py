@@ -48,7 +48,7 @@ class SessionInfo(BaseModel):
 
 
 class InteractionLogger:
-    """Nothing need be saved through it: the log is written line by line while the agent acts (docs/seed-differences.md)."""
+    """Nothing need be saved through it: the log is written line by line while the agent acts (docs/project/seed-differences.md)."""
 
     def __init__(self, log: SessionLog) -> None:
         self.log = log

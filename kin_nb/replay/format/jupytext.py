@@ -1,4 +1,7 @@
-"""jupytext: what a session notebook tells it, and what its text formats cannot hold (docs/front-ends.md has the table)."""
+"""jupytext: what a session notebook tells it, and what its text formats cannot hold.
+
+docs/project/front-end-tests.md has the table.
+"""
 
 from __future__ import annotations
 

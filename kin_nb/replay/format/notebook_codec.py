@@ -1,4 +1,4 @@
-"""Notebook <-> Recording: the metadata of docs/format.md, verified on every read."""
+"""Notebook <-> Recording: the metadata of docs/reference/format.md, verified on every read."""
 
 from __future__ import annotations
 

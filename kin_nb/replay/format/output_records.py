@@ -1,4 +1,4 @@
-"""The record in a cell's output, for a notebook that only a front end saves (docs/format.md).
+"""The record in a cell's output, for a notebook that only a front end saves (docs/reference/format.md).
 
 A kernel cannot write cells' metadata. So the last output of a turn, and the card of an undo, carry the record in theirs. Run
 All that stops clears the outputs below it, and a front end saves that: so one output keeps a copy of all of them.

@@ -52,7 +52,7 @@ def format_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Session notebook of kin_nb, format {FORMAT}",
-        "description": "docs/format.md says what the fields mean and how the hashes are made.",
+        "description": "docs/reference/format.md says what the fields mean and how the hashes are made.",
         "type": "object",
         "properties": {
             "metadata": {"properties": {"kin": {"$ref": "#/$defs/Notebook"}}},

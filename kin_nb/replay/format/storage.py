@@ -1,4 +1,4 @@
-"""A recording, or its long texts, elsewhere than in the notebook's metadata (docs/format.md).
+"""A recording, or its long texts, elsewhere than in the notebook's metadata (docs/reference/format.md).
 
 Inside a cell, for kernels that see no file: `%kin save --portable`. In a sidecar, a file beside the notebook.
 """

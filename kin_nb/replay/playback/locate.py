@@ -1,4 +1,4 @@
-"""Find the recording that `%kin replay SESSION@DIGEST` names (docs/playback.md).
+"""Find the recording that `%kin replay SESSION@DIGEST` names (docs/reference/playback.md).
 
 A recording is known by its digest, so copied and renamed files are found, and so are the examples that ship in the wheel.
 """

@@ -196,7 +196,7 @@ _UNLIKE = ("ab cd", "ef gh")
 
 
 class _Table(BaseModel):
-    """A `[[rule]]`, as docs/reexecution.md describes it."""
+    """A `[[rule]]`, as docs/how-to/run-a-session-again.md describes it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

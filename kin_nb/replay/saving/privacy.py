@@ -1,4 +1,4 @@
-"""What is taken out of a session notebook when it is saved, and the report of it (docs/saving.md).
+"""What is taken out of a session notebook when it is saved, and the report of it (docs/how-to/save-and-share.md).
 
 Secrets go always, what `--redact` matches on request: out of the records, of every cell's text, and of what cells printed.
 """

@@ -35,7 +35,7 @@ from kin_nb.render import render_result
 from kin_nb.replay.cell_keys import command_key
 from tests.model_server import ModelServer, tool_call
 
-DOCS = Path(__file__).parents[3] / "docs" / "commands.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
 
 
 class Person:

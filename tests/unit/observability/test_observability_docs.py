@@ -12,10 +12,10 @@ from kin_nb.core.observability.file_observers import _HELP
 from kin_nb.core.tools.builtins.web_fetch import WebFetchConfig
 from kin_nb.core.tools.builtins.web_search import WebSearchConfig
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to"
 BLOCKS = [
     block
-    for name in ("web.md", "observability.md")
+    for name in ("use-the-web.md", "observe-sessions.md")
     for block in re.findall(r"```toml\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), re.DOTALL)
 ]
 
@@ -33,5 +33,5 @@ def test_the_settings_that_are_shown_load_without_a_warning(home, block, monkeyp
 
 
 def test_every_counter_is_explained():
-    text = (DOCS / "observability.md").read_text(encoding="utf-8")
+    text = (DOCS / "observe-sessions.md").read_text(encoding="utf-8")
     assert {name for name in _HELP if f"{name}{{" in text} == set(_HELP)

@@ -11,7 +11,7 @@ from kin_nb.core.skills import SkillError, SkillManager
 from kin_nb.core.skills.flows import Flow, FlowError, read_flow
 from kin_nb.core.skills.models import read_skill
 
-DOCS = Path(__file__).parents[3] / "docs" / "flows.md"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to" / "write-a-flow.md"
 FIRST = 7  # the line that a diagram written by `put` begins on
 
 
