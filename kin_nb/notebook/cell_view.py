@@ -36,11 +36,11 @@ from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.streaming.display import Display, Progress
 from kin_nb.notebook.streaming.reply_view import ReplyView
 from kin_nb.notebook.tap import TapRun
-from kin_nb.render import Output, render_before_reply, render_call, render_compaction, render_receipt, render_reply
+from kin_nb.render import Output, render_call, render_compaction, render_reply, render_step_notes, render_summary_line
 from kin_nb.render.images import render_images, render_prompt_images
-from kin_nb.render.summary import in_words
+from kin_nb.render.summary import describe_call
 from kin_nb.render.tool_parts import subagent_line
-from kin_nb.render.turn import render_attached
+from kin_nb.render.turn import render_attachments
 
 TAIL = 2_000
 
@@ -78,7 +78,7 @@ class CellView:
 
     def begin(self, record: TurnRecord) -> None:
         """What went to the model with the prompt."""
-        for output in [*render_attached(record), *render_prompt_images(record)]:
+        for output in [*render_attachments(record), *render_prompt_images(record)]:
             self._progress.take().draw(output, settled=True)
 
     def handle(self, event: BaseEvent) -> None:
@@ -195,7 +195,7 @@ class CellView:
                 | SubagentEvent(event=ApprovalDecisionEvent())
             ):
                 running = [call for _, call in self._calls.values() if call.status == "pending"]
-                names = ", ".join(f"{call.name} {in_words(call)}".strip() for call in running)
+                names = ", ".join(f"{call.name} {describe_call(call)}".strip() for call in running)
                 self._doing(f"step {self._step}: {names or 'waiting for the model'}")
 
     def _doing(self, what: str) -> None:
@@ -266,7 +266,7 @@ class CellView:
             self._before[kind].draw(output, settled=settled)
 
     def _before_cards(self, step: RecordedStep) -> list[Output]:
-        return render_before_reply(step, turn=self._turn, number=self._step)
+        return render_step_notes(step, turn=self._turn, number=self._step)
 
     def _settle_call(self, call: RecordedCall) -> None:
         self._calls[call.id] = (self._calls[call.id][0], call)
@@ -289,4 +289,4 @@ class CellView:
         return render_call(call, turn=self._turn, step=self._step)
 
     def _ending(self, record: TurnRecord) -> list[Output]:
-        return [render_receipt(record)]
+        return [render_summary_line(record)]

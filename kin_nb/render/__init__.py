@@ -13,13 +13,13 @@ from kin_nb.render.changes import render_undo
 from kin_nb.render.command import render_record, render_result
 from kin_nb.render.diff import diff_text, render_diff, side_by_side
 from kin_nb.render.images import render_images, render_prompt_images
-from kin_nb.render.text import CARD_LIMIT, clean, literal, one_line
+from kin_nb.render.text import CARD_LIMIT, clean, one_line, reveal_hidden
 from kin_nb.render.turn import (
-    render_attached,
-    render_before_reply,
+    render_attachments,
     render_compaction,
-    render_receipt,
     render_reply,
+    render_step_notes,
+    render_summary_line,
     render_turn,
 )
 
@@ -30,22 +30,22 @@ __all__ = [
     "approval_text",
     "clean",
     "diff_text",
-    "literal",
     "one_line",
-    "render_attached",
-    "render_before_reply",
+    "render_attachments",
     "render_call",
     "render_compaction",
     "render_diff",
     "render_images",
     "render_notice",
     "render_prompt_images",
-    "render_receipt",
     "render_record",
     "render_reply",
     "render_result",
     "render_run_question",
+    "render_step_notes",
+    "render_summary_line",
     "render_turn",
     "render_undo",
+    "reveal_hidden",
     "side_by_side",
 ]

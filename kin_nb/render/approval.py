@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kin_nb.core.safety.decision import Risk
-from kin_nb.render.card import AMBER, BLUE, Output, frame
+from kin_nb.render.card import AMBER, BLUE, Output, card
 from kin_nb.render.diff import diff_text, render_diff
 from kin_nb.render.highlight import code_html, highlighted
 from kin_nb.render.text import (
@@ -20,9 +20,9 @@ from kin_nb.render.text import (
     indent,
     join,
     line_count,
-    literal,
     one_line,
     pre,
+    reveal_hidden,
 )
 
 _KINDS = {"command": "command", "diff": "change", "arguments": "call", "code": "code"}
@@ -52,7 +52,7 @@ def approval_html(
     if not _says_it_all(fact, body):
         head = f"The whole {_KINDS.get(kind, 'call')}, {count(lines, 'line')}"
         parts.append(fill("<details{opened}><summary>{}</summary>\n{}</details>\n", escape(head), whole, opened=opened))
-    return frame(join("", parts), label="approval", color=AMBER)
+    return card(join("", parts), label="approval", color=AMBER)
 
 
 def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "") -> str:
@@ -63,7 +63,7 @@ def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = 
     if claim.strip():
         parts.append(f"  {_CLAIM} {one_line(claim, _LONGEST_CLAIM)}")
     if not _says_it_all(fact, body):
-        parts.append(indent(diff_text(body) if kind == "diff" else literal(body.removesuffix("\n"))))
+        parts.append(indent(diff_text(body) if kind == "diff" else reveal_hidden(body.removesuffix("\n"))))
     return "\n".join(parts)
 
 
@@ -79,17 +79,17 @@ def _asks_because_text(reason: str, risk: Risk) -> str:
 def _whole(body: str, kind: str) -> Html:
     if kind == "diff":
         return render_diff(body)
-    return code_html(highlighted(literal(body), "python")) if kind == "code" else pre(literal(body))
+    return code_html(highlighted(reveal_hidden(body), "python")) if kind == "code" else pre(reveal_hidden(body))
 
 
 def _fact(summary: str, body: str, kind: str) -> str:
     """A command of one line is said once, and whole; else the summary."""
     line = body.removesuffix("\n")
-    return literal(line) if kind == "command" and line and "\n" not in line else one_line(summary)
+    return reveal_hidden(line) if kind == "command" and line and "\n" not in line else one_line(summary)
 
 
 def _says_it_all(fact: str, body: str) -> bool:
-    return literal(body.removesuffix("\n")) == fact or not body.strip()
+    return reveal_hidden(body.removesuffix("\n")) == fact or not body.strip()
 
 
 QUESTION = "ask_user"
@@ -97,34 +97,34 @@ QUESTION = "ask_user"
 
 def question_html(text: str, *, own: bool = False) -> Html:
     """The static part of the question's card; the choices are the widget's. `own`: it is kin_nb that asks."""
-    shown = fill("<b>{}</b>", escape(text)) if _is_short(text) else pre(literal(text))
-    return frame(shown if own else fill("The agent asks: {}", shown), label="question", color=BLUE)
+    shown = fill("<b>{}</b>", escape(text)) if _is_short(text) else pre(reveal_hidden(text))
+    return card(shown if own else fill("The agent asks: {}", shown), label="question", color=BLUE)
 
 
 def question_text(text: str, choices: Sequence[str], *, own: bool = False) -> str:
     """The same for the stdin prompt, the choices numbered from 1."""
-    question = [literal(text)] if own else ["The agent asks:", indent(literal(text))]
+    question = [reveal_hidden(text)] if own else ["The agent asks:", indent(reveal_hidden(text))]
     return "\n".join([*question, *map(indent, _numbered(choices))])
 
 
 def run_question_html(text: str, reason: str, code: Sequence[str]) -> Html:
     """The static part of the card with which kin_nb asks whether `code` may run: all of it, each piece by itself."""
     lines = sum(line_count(piece.removesuffix("\n")) for piece in code)
-    pieces = [code_html(highlighted(literal(piece), "python")) for piece in code]
+    pieces = [code_html(highlighted(reveal_hidden(piece), "python")) for piece in code]
     headings = [escape(f"Part {number} of {len(code)}:\n") if len(code) > 1 else NOTHING for number in _numbers(code)]
     whole = join("", [part for pair in zip(headings, pieces, strict=True) for part in pair])
     head = escape(f"The whole code, {count(lines, 'line')}")
-    parts = [fill("<b>{}</b><br>\n", escape(literal(text))), _asks_because(reason, Risk.HIGH)]
+    parts = [fill("<b>{}</b><br>\n", escape(reveal_hidden(text))), _asks_because(reason, Risk.HIGH)]
     parts.append(fill("<details open><summary>{}</summary>\n{}</details>\n", head, whole))
-    return frame(join("", parts), label="question", color=AMBER)
+    return card(join("", parts), label="question", color=AMBER)
 
 
 def run_question_text(text: str, reason: str, code: Sequence[str], choices: Sequence[str]) -> str:
     """The same for the stdin prompt, the choices numbered from 1."""
-    parts = [literal(text), indent(_asks_because_text(reason, Risk.HIGH))]
+    parts = [reveal_hidden(text), indent(_asks_because_text(reason, Risk.HIGH))]
     for number, piece in zip(_numbers(code), code, strict=True):
         parts += [f"Part {number} of {len(code)}:"] if len(code) > 1 else []
-        parts.append(indent(literal(piece.removesuffix("\n"))))
+        parts.append(indent(reveal_hidden(piece.removesuffix("\n"))))
     return "\n".join([*parts, *_numbered(choices)])
 
 
@@ -138,7 +138,7 @@ def _numbers(pieces: Sequence[str]) -> range:
     return range(1, len(pieces) + 1)
 
 
-def asked(arguments: Mapping[str, Any], subject: str) -> str | None:
+def question_block(arguments: Mapping[str, Any], subject: str) -> str | None:
     """What a call of ask_user asked, for its card: the question, unless `subject` is all of it, and the choices.
 
     None for arguments that hold no question.
@@ -146,11 +146,11 @@ def asked(arguments: Mapping[str, Any], subject: str) -> str | None:
     text, choices = arguments.get("question"), arguments.get("choices", [])
     if not isinstance(text, str) or not isinstance(choices, list):
         return None
-    question = [] if text.strip() == subject else [literal(text)]
+    question = [] if text.strip() == subject else [reveal_hidden(text)]
     return "\n".join([*question, *_numbered([choice for choice in choices if isinstance(choice, str)])])
 
 
-def answer(output: str) -> str:
+def answer_block(output: str) -> str:
     """The person's words, which may be several lines."""
     return f"Answer:\n{indent(output)}" if "\n" in output else f"Answer: {output}"
 

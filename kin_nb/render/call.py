@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kin_nb.core.records import RecordedCall
-from kin_nb.render.approval import QUESTION, answer, asked
-from kin_nb.render.card import AMBER, BLUE, GREY, RED, Output, Part, frame
+from kin_nb.render.approval import QUESTION, answer_block, question_block
+from kin_nb.render.card import AMBER, BLUE, GREY, RED, CardPart, Output, card
 from kin_nb.render.changes import LEFT_OUT, NO_TEXT, file_part
-from kin_nb.render.summary import PYTHON, Arguments, says_why_refused, summary, words, words_html
+from kin_nb.render.summary import PYTHON, Arguments, call_summary, inline_code_html, is_refusal_reason, status_words
 from kin_nb.render.text import (
     CARD_LIMIT,
     NOTHING,
@@ -26,10 +26,10 @@ from kin_nb.render.tool_parts import (
     Checklist,
     code_part,
     read_part,
+    strip_notes,
     subagent_html,
     subagent_text,
     uncovered_part,
-    without_notes,
 )
 
 _OPEN_OUTPUT_LINES = 12
@@ -53,11 +53,11 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     arguments = Arguments.read(call.edited_arguments or call.arguments)
     output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.told).strip("\n")
     if call.name == PYTHON and call.status == "ok":
-        output = without_notes(output, call)
-    if says_why_refused(call, output):
+        output = strip_notes(output, call)
+    if is_refusal_reason(call, output):
         output = ""
-    name, subject = one_line(call.name), summary(call, arguments)
-    said = words(call, waiting=waiting, printing=bool(output))
+    name, subject = one_line(call.name), call_summary(call, arguments)
+    said = status_words(call, waiting=waiting, printing=bool(output))
     if (todos := Checklist.of(call, arguments.values)) is not None:
         subject, said = "", [*todos.fact, *(word for word in said if word != "done")]
         lines, unfolded = 0, len(todos.items) <= _OPEN_OUTPUT_LINES
@@ -70,8 +70,8 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     fact = " · ".join(said)
     folded = "" if unfolded or not lines else f" · {count(lines, 'line')}"
     about = fill(" <code>{}</code>", escape(subject)) if subject else NOTHING
-    html = frame(
-        fill("<b>{}</b>{} · {}{}", escape(name), about, words_html(fact), escape(folded)),
+    html = card(
+        fill("<b>{}</b>{} · {}{}", escape(name), about, inline_code_html(fact), escape(folded)),
         join("", (part.html for part in parts)),
         label="tool call",
         color=AMBER if waiting else _COLORS[call.status],
@@ -106,8 +106,8 @@ def _is_unfolded(call: RecordedCall, arguments: Arguments, output_lines: int) ->
     return runs and output_lines <= _OPEN_OUTPUT_LINES
 
 
-def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, *, waiting: bool) -> list[Part]:
-    if call.name == QUESTION and (question := asked(arguments.values, subject)) is not None:
+def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, *, waiting: bool) -> list[CardPart]:
+    if call.name == QUESTION and (question := question_block(arguments.values, subject)) is not None:
         return _question(call, question, output, waiting=waiting)
     parts = [*_waiting(waiting), *_asked(call, arguments, subject, waiting=waiting)]
     if call.edited_arguments is not None:
@@ -115,7 +115,7 @@ def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, 
     why_no_lines = LEFT_OUT if call.withheld else NO_TEXT
     parts += [file_part(file, subject, why_no_lines) for file in call.files]
     if call.subagent is not None:
-        parts.append(Part(subagent_html(call.subagent), subagent_text(call.subagent)))
+        parts.append(CardPart(subagent_html(call.subagent), subagent_text(call.subagent)))
     # A patch that went in says more than the sentence that the model was told about it.
     is_report = arguments.command is not None or call.subagent is not None or call.name == PYTHON
     if output and (is_report or not call.files or call.status != "ok"):
@@ -125,34 +125,40 @@ def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, 
     return parts
 
 
-def _waiting(waiting: bool) -> list[Part]:
-    return [Part(fill("{}\n", escape(_HOW_TO_ANSWER)), _HOW_TO_ANSWER)] if waiting else []
+def _waiting(waiting: bool) -> list[CardPart]:
+    return [CardPart(fill("{}\n", escape(_HOW_TO_ANSWER)), _HOW_TO_ANSWER)] if waiting else []
 
 
-def _asked(call: RecordedCall, arguments: Arguments, subject: str, *, waiting: bool) -> list[Part]:
+def _asked(call: RecordedCall, arguments: Arguments, subject: str, *, waiting: bool) -> list[CardPart]:
     """What ran, as far as the first line does not say it: a command, code, or the arguments of other tools."""
     code = arguments.code_of(call)
     if code is not None:
         return [code_part(code.strip("\n"), waiting=waiting)] if code.strip() != subject else []
     if arguments.command is not None:
-        return [Part.block(f"$ {arguments.command.rstrip()}")] if arguments.command.strip() != subject else []
+        return [CardPart.block(f"$ {arguments.command.rstrip()}")] if arguments.command.strip() != subject else []
     if call.files or not arguments.pretty or (call.name in _QUIET and call.status == "ok"):
         return []
-    return [Part.block(arguments.pretty if waiting else clip(arguments.pretty))]
+    return [CardPart.block(arguments.pretty if waiting else clip(arguments.pretty))]
 
 
-def _output(call: RecordedCall, arguments: Arguments, output: str) -> Part:
+def _output(call: RecordedCall, arguments: Arguments, output: str) -> CardPart:
     path = arguments.values.get("path")
-    return read_part(output, path) if call.name == READ_FILE and isinstance(path, str) else Part.block(output)
+    return read_part(output, path) if call.name == READ_FILE and isinstance(path, str) else CardPart.block(output)
 
 
-def _question(call: RecordedCall, question: str, output: str, *, waiting: bool) -> list[Part]:
+def _question(call: RecordedCall, question: str, output: str, *, waiting: bool) -> list[CardPart]:
     how = _HOW_TO_ANSWER_A_QUESTION
-    texts = (question if waiting else clip(question), answer(output) if output and call.status == "ok" else output)
-    return [*([Part(fill("{}\n", escape(how)), how)] if waiting else []), *(Part.block(text) for text in texts if text)]
+    texts = (
+        question if waiting else clip(question),
+        answer_block(output) if output and call.status == "ok" else output,
+    )
+    return [
+        *([CardPart(fill("{}\n", escape(how)), how)] if waiting else []),
+        *(CardPart.block(text) for text in texts if text),
+    ]
 
 
-def _asked_for(arguments: Arguments) -> Part:
-    asked, head = clip(arguments.command or arguments.pretty), "The model had asked for"
-    html = fill("<details><summary>{}</summary>\n{}</details>\n", escape(head), pre(asked))
-    return Part(html, f"{head}\n{indent(asked)}")
+def _asked_for(arguments: Arguments) -> CardPart:
+    question_block, head = clip(arguments.command or arguments.pretty), "The model had asked for"
+    html = fill("<details><summary>{}</summary>\n{}</details>\n", escape(head), pre(question_block))
+    return CardPart(html, f"{head}\n{indent(question_block)}")

@@ -65,7 +65,7 @@ class Output:
         return Html(self.data["text/html"])
 
 
-def frame(head: Html, body: Html = NOTHING, *, label: Label, color: Attribute = GREY, unfolded: bool = True) -> Html:
+def card(head: Html, body: Html = NOTHING, *, label: Label, color: Attribute = GREY, unfolded: bool = True) -> Html:
     """A card: `head` (the fact) always in sight, `body` folded under it unless `unfolded`.
 
     `mathjax_ignore`: JupyterLab would typeset `$HOME and $PATH` in HTML outputs as a formula.
@@ -94,16 +94,16 @@ def _edge(color: Attribute) -> Attribute:
     return Attribute(f"border-left:3px solid {color};border-left-color:var({_THEMES[color]},{color})")
 
 
-class Part(NamedTuple):
+class CardPart(NamedTuple):
     """HTML and text of the same thing."""
 
     html: Html
     text: str
 
     @staticmethod
-    def block(text: str) -> Part:
+    def block(text: str) -> CardPart:
         """`text` has been through `clean` or `literal`."""
-        return Part(pre(text), text)
+        return CardPart(pre(text), text)
 
 
 def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info", "error"] = "info") -> Output:
@@ -112,7 +112,7 @@ def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info"
     html = join("<br>\n", [fill("<b>{}</b>", escape(title)), *map(escape, rest)])
     text = "\n".join([title, *map(indent, rest)])
     return Output.of(
-        frame(html, label=kind, color=RED if kind == "error" else BLUE),
+        card(html, label=kind, color=RED if kind == "error" else BLUE),
         text,
         kind="notice",
         level=kind,
@@ -122,6 +122,4 @@ def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info"
 def render_progress(what: str, seconds: int, figures: str) -> Output:
     """`what`: the step and what it waits for. `figures`: tokens and cost so far, in words; may be ""."""
     line = " · ".join(filter(None, [one_line(what), f"{seconds} s" if seconds else "", figures]))
-    return Output.of(
-        frame(fill("<small>{}</small>", escape(line)), label="progress", color=GREY), line, kind="progress"
-    )
+    return Output.of(card(fill("<small>{}</small>", escape(line)), label="progress", color=GREY), line, kind="progress")

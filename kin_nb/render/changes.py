@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kin_nb.core.records import FileChange, UndoRecord
-from kin_nb.render.card import BLUE, Output, Part, frame
+from kin_nb.render.card import BLUE, CardPart, Output, card
 from kin_nb.render.diff import changed_lines, diff_text, render_diff, side_by_side, without_header
 from kin_nb.render.text import Html, clean, count, escape, fill, indent, join, one_line
 
@@ -31,7 +31,7 @@ def file_part(
     limit: int = DIFF_LIMIT,
     most: int | None = None,
     draw: Draw = render_diff,
-) -> Part:
+) -> CardPart:
     """Named above its hunks, unless `subject`, which the card's first line says, is its name and it was only changed.
 
     `why_no_lines`: what a change without a patch says.
@@ -41,12 +41,12 @@ def file_part(
     if not file.patch:
         note = why_no_lines if file.patch is None else "empty"
         drawn = fill("{} <code>{}</code> ({})<br>\n", escape(verb), escape(path), escape(note))
-        return Part(drawn, f"{verb} {path} ({note})")
+        return CardPart(drawn, f"{verb} {path} ({note})")
     patch = without_header(file.patch)
     html, text = draw(patch, path=file.path, limit=limit, most=most), diff_text(patch, limit=limit, most=most)
     if verb == "Changed" and path == subject:
-        return Part(html, text)
-    return Part(fill("{} <code>{}</code>\n{}", escape(verb), escape(path), html), f"{verb} {path}\n{text}")
+        return CardPart(html, text)
+    return CardPart(fill("{} <code>{}</code>\n{}", escape(verb), escape(path), html), f"{verb} {path}\n{text}")
 
 
 _MOST_FILES = 50
@@ -65,8 +65,8 @@ def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
     parts = [file_part(file, limit=limit, most=most, draw=side_by_side) for file in shown]
     if len(files) > len(shown):
         more = f"and {count(len(files) - len(shown), 'more change')}: %kin last shows them"
-        parts.append(Part(fill("{}\n", escape(more)), more))
-    html = frame(fill("<b>{}</b>", escape(head)), join("", (part.html for part in parts)), label="changes", color=BLUE)
+        parts.append(CardPart(fill("{}\n", escape(more)), more))
+    html = card(fill("<b>{}</b>", escape(head)), join("", (part.html for part in parts)), label="changes", color=BLUE)
     return Output.of(html, "\n".join([head, *(indent(part.text) for part in parts)]), kind="changes", turn=turn)
 
 
@@ -85,7 +85,7 @@ def render_undo(undo: UndoRecord, session: str = "") -> Output:
     lines.append(f"{kin} redo gives it back." if undo.type == "undo" else f"{kin} undo takes it back again.")
     html = join("<br>\n", [fill("<b>{}</b>", escape(title)), *map(escape, lines)])
     text = "\n".join([title, *map(indent, lines)])
-    return Output.of(frame(html, label=undo.type, color=BLUE), text, kind=undo.type)
+    return Output.of(card(html, label=undo.type, color=BLUE), text, kind=undo.type)
 
 
 def _title(undo: UndoRecord) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kin_nb.core.commands import CLEARED, CommandResult, Table
 from kin_nb.core.records import ClearRecord, CompactRecord, SessionRecord, UndoRecord
-from kin_nb.render.card import BLUE, Output, frame, render_notice
+from kin_nb.render.card import BLUE, Output, card, render_notice
 from kin_nb.render.changes import render_changes, render_undo
 from kin_nb.render.text import Attribute, Html, clean, escape, fill, indent, join, one_line
 from kin_nb.render.turn import render_compaction, render_turn
@@ -45,7 +45,7 @@ def render_table(title: str, table: Table, lines: tuple[str, ...] = ()) -> Outpu
         join("<br>\n", map(escape, rest)),
     )
     text = [title, *map(indent, _table_text(rows, table.right)), *map(indent, rest)]
-    return Output.of(frame(html, label="info", color=BLUE), "\n".join(text), kind="notice", level="info")
+    return Output.of(card(html, label="info", color=BLUE), "\n".join(text), kind="notice", level="info")
 
 
 _LEFT, _RIGHT = Attribute("left"), Attribute("right")

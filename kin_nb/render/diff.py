@@ -8,7 +8,7 @@ from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 from kin_nb.render.highlight import LARGEST, code_html, highlighted_lines, language_of, palette
-from kin_nb.render.text import NOTHING, WRAPPED, Attribute, Html, count, escape, fill, join, literal, styles
+from kin_nb.render.text import NOTHING, WRAPPED, Attribute, Html, count, escape, fill, join, reveal_hidden, styles
 
 HUNK = re.compile(r"@@ -(?P<old>\d{1,20})(?:,(\d{1,20}))? \+(?P<new>\d{1,20})(?:,(\d{1,20}))? @@")
 STYLES = {"+": Attribute("background:#2ea04333"), "-": Attribute("background:#f8514933")}
@@ -27,7 +27,7 @@ def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: i
 
     `path`: the file, by whose name its lines are highlighted; for a patch without header lines.
     """
-    shown, note = cut(patch, limit, most)
+    shown, note = truncate_patch(patch, limit, most)
     pieces = []
     for style, lines in groupby(diff_lines(shown, path), key=lambda line: STYLES.get(line.mark)):
         html = join("\n", (line.html for line in lines))
@@ -38,8 +38,8 @@ def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: i
 
 def diff_text(patch: str, *, limit: int | None = None, most: int | None = None) -> str:
     """The same for a terminal, without colour."""
-    shown, note = cut(patch, limit, most)
-    return literal(shown) + note
+    shown, note = truncate_patch(patch, limit, most)
+    return reveal_hidden(shown) + note
 
 
 def diff_lines(patch: str, path: str = "") -> list[DiffLine]:
@@ -47,7 +47,7 @@ def diff_lines(patch: str, path: str = "") -> list[DiffLine]:
     language = language_of(path or _path(patch)) if len(patch) <= LARGEST else ""
     lines = []
     for in_file, group in groupby(_marked(patch), key=lambda pair: bool(pair[0])):
-        texts = [(mark, literal(line)) for mark, line in group]
+        texts = [(mark, reveal_hidden(line)) for mark, line in group]
         htmls = _highlighted(texts, language) if in_file and language else [escape(text) for _, text in texts]
         lines += [DiffLine(mark, text, html) for (mark, text), html in zip(texts, htmls, strict=True)]
     return lines
@@ -83,7 +83,7 @@ def _path(patch: str) -> str:
     return next((name for name in reversed(names) if name != "/dev/null"), "")
 
 
-def cut(patch: str, limit: int | None, most: int | None = None) -> tuple[str, str]:
+def truncate_patch(patch: str, limit: int | None, most: int | None = None) -> tuple[str, str]:
     """The first `most` lines of `patch`, whole ones up to `limit` characters; and a line that says how many are left out, or ""."""
     patch = shown = patch.removesuffix("\n")
     if most is not None:
@@ -127,7 +127,7 @@ def side_by_side(patch: str, path: str = "", limit: int | None = None, most: int
 
     `path`: the file, by whose name its lines are highlighted; for a patch without header lines. `limit`, `most`: as render_diff.
     """
-    shown, note = cut(patch, limit, most)
+    shown, note = truncate_patch(patch, limit, most)
     rows = join("\n", _rows(diff_lines(shown, path)))
     return fill(
         '<table style="table-layout:auto;width:100%{palette}">\n<thead><tr>{}</tr></thead>\n'

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.render.highlight import STYLES, highlighted, palette
-from kin_nb.render.text import WRAPPED, Attribute, Html, clean, escape, fill, literal
+from kin_nb.render.text import WRAPPED, Attribute, Html, clean, escape, fill, reveal_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-MATHS_CLASS = Attribute("mathjax_process")
+MATH_CLASS = Attribute("mathjax_process")
 """MathJax's own name for what it processes inside of what it ignores."""
 _SCHEMES = {"http", "https", "mailto"}
 _TAGS = {
@@ -33,7 +33,7 @@ _ALIGNED = {"style": {f"text-align:{side}" for side in ("left", "center", "right
 _LEFT = Attribute("margin-left:0")
 """Of tables: JupyterLab centres those in widgets, and they would jump when the reply settles."""
 _VALUES: dict[str, Mapping[str, AbstractSet[str]]] = {
-    "span": {"style": set(STYLES.values()), "class": {MATHS_CLASS}},
+    "span": {"style": set(STYLES.values()), "class": {MATH_CLASS}},
     "th": {"scope": {"col"}, **_ALIGNED},
     "td": _ALIGNED,
     "table": {"style": {_LEFT}},
@@ -51,7 +51,7 @@ def markdown_html(source: str) -> Html:
     rendered = parser().render(clean(source))
     safe = nh3.clean(rendered, tags=_TAGS, attributes=_ATTRIBUTES, tag_attribute_values=_VALUES, url_schemes=_SCHEMES)
     safe = _FENCE.sub(lambda fence: f'<pre style="{WRAPPED}{palette(fence[1])}">{fence[1]}', safe)
-    return Html(literal(safe))  # once more: &#x202E; is a character only after parsing
+    return Html(reveal_hidden(safe))  # once more: &#x202E; is a character only after parsing
 
 
 @cache
@@ -65,7 +65,7 @@ def parser() -> MarkdownIt:
     parser.add_render_rule("table_open", lambda *_: fill('<table style="{style}">\n', style=_LEFT))
     for cell in ("th_open", "td_open"):
         parser.add_render_rule(cell, _table_cell)
-    add_maths(parser)
+    add_math(parser)
     return parser
 
 
@@ -108,7 +108,7 @@ _REFUSED = re.compile(
 )
 
 
-def add_maths(parser: MarkdownIt) -> None:
+def add_math(parser: MarkdownIt) -> None:
     parser.inline.ruler.before("escape", "kin_maths", _formula)
     parser.add_render_rule("kin_maths", _drawn_formula)
 
@@ -139,7 +139,7 @@ def _drawn_formula(_self: Any, tokens: Sequence[Token], index: int, _options: An
     token = tokens[index]
     left, right = (r"\[", r"\]") if token.markup in {"display", "bracket"} else (r"\(", r"\)")
     formula = (escape(left), escape(token.content), escape(right))
-    return fill('<span class="{maths}">{}{}{}</span>', *formula, maths=MATHS_CLASS)
+    return fill('<span class="{maths}">{}{}{}</span>', *formula, maths=MATH_CLASS)
 
 
 _LINE = re.compile(r"\r\n?|\n")
@@ -150,13 +150,13 @@ _TRIES = 5
 """Ends of sentences that are looked at, the newest first."""
 
 
-def complete(source: str) -> int:
+def complete_length(source: str) -> int:
     """Characters of `source` that are complete blocks: all but the last one, which may go on."""
     last, starts = _last_block(source), _starts(source)
     return starts[_line(last[0])] if last else 0
 
 
-def cut(source: str, enough: int) -> tuple[int, str]:
+def split_point(source: str, enough: int) -> tuple[int, str]:
     """(where, what to put before the rest so that it is read the same); (0, "") where that were less than `enough`.
 
     Between blocks. In one that is long already, between lines of code (the line that opens it goes before the rest), rows of

@@ -9,7 +9,7 @@ from typing import Any
 
 from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.render.diff import changed_lines, without_header
-from kin_nb.render.text import Html, count, escape, fill, indent, join, literal, one_line
+from kin_nb.render.text import Html, count, escape, fill, indent, join, one_line, reveal_hidden
 
 PYTHON = "python"
 """The tool whose argument `code` runs in the notebook's own namespace."""
@@ -39,13 +39,15 @@ class Arguments:
         values = values if isinstance(values, dict) else {}
         command = values.get("command")
         return cls(
-            values, literal(command) if isinstance(command, str) else None, "" if pretty == "{}" else literal(pretty)
+            values,
+            reveal_hidden(command) if isinstance(command, str) else None,
+            "" if pretty == "{}" else reveal_hidden(pretty),
         )
 
     def code_of(self, call: RecordedCall) -> str | None:
         """The code that `call`, whose arguments these are, runs in the notebook."""
         code = self.values.get("code") if call.name == PYTHON else None
-        return literal(code) if isinstance(code, str) else None
+        return reveal_hidden(code) if isinstance(code, str) else None
 
 
 def _pretty(values: Any) -> str:
@@ -60,7 +62,7 @@ def _has_lines(value: object) -> bool:
     return isinstance(value, str) and "\n" in value
 
 
-def summary(call: RecordedCall, arguments: Arguments) -> str:
+def call_summary(call: RecordedCall, arguments: Arguments) -> str:
     """The tool's own line, or the command or path; of an edit, the file; of code that ran here, its first line."""
     if (code := arguments.code_of(call)) is not None:
         return one_line(code.strip().partition("\n")[0])
@@ -73,12 +75,12 @@ def summary(call: RecordedCall, arguments: Arguments) -> str:
     return one_line(next((subject for subject in subjects if isinstance(subject, str)), ""))
 
 
-def in_words(call: RecordedCall) -> str:
-    """What a call is about, on one line: `summary` of its own arguments."""
-    return summary(call, Arguments.read(call.arguments))
+def describe_call(call: RecordedCall) -> str:
+    """What a call is about, on one line: `call_summary` of its own arguments."""
+    return call_summary(call, Arguments.read(call.arguments))
 
 
-def words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[str]:
+def status_words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[str]:
     """Size of the change, status, exit code when not 0, whether it ran at all, who decided when a person did."""
     return [
         *_size(call),
@@ -106,13 +108,13 @@ def _status(call: RecordedCall, *, waiting: bool, printing: bool) -> str:
     return {"ok": "done", "error": "failed", "interrupted": "interrupted"}[call.status]
 
 
-def words_html(said: str) -> Html:
+def inline_code_html(said: str) -> Html:
     """`said`, with what stands between backticks as code."""
     parts = enumerate(re.split("`([^`]+)`", said))
     return join("", (fill("<code>{}</code>", escape(part)) if n % 2 else escape(part) for n, part in parts))
 
 
-def says_why_refused(call: RecordedCall, output: str) -> bool:
+def is_refusal_reason(call: RecordedCall, output: str) -> bool:
     """Whether the words for a refused call hold all of `output`, what the model was told."""
     if call.status != "refused" or call.decision is None:
         return False

@@ -1,7 +1,7 @@
 r"""Untrusted text made safe to look at: terminal sequences out, hidden characters in sight, HTML escaped.
 
 Two readings of a text. `clean` is for what a program printed: colours and titles are removed, as a terminal would.
-`literal` is for what a person judges (commands, arguments, paths, patches): nothing is removed, ESC shows as ⟨U+001B⟩.
+`reveal_hidden` is for what a person judges (commands, arguments, paths, patches): nothing is removed, ESC shows as ⟨U+001B⟩.
 The ranges are written out because `unicodedata` differs between Pythons, and a card must not (playback compares bytes).
 
 `Html` is a type: a text becomes one by `escape`, and several become one by `fill` and `join`, whose templates are literals.
@@ -48,19 +48,19 @@ _HIDDEN = re.compile(
 )
 
 
-def literal(text: str) -> str:
+def reveal_hidden(text: str) -> str:
     """`text` with every character that shows nothing, or reorders others, written as ⟨U+202E⟩. Tab and newline stay."""
     return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def clean(text: str) -> str:
-    """What a program printed: ANSI, OSC and DCS sequences removed, line ends as newline, the rest as `literal`."""
-    return literal(_TERMINAL.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
+    """What a program printed: ANSI, OSC and DCS sequences removed, line ends as newline, the rest as `reveal_hidden`."""
+    return reveal_hidden(_TERMINAL.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def one_line(text: str, limit: int = 160) -> str:
     """`text` literally, on one line of at most `limit` characters."""
-    line = literal(text.strip().replace("\n", " ⏎ ").replace("\t", " "))
+    line = reveal_hidden(text.strip().replace("\n", " ⏎ ").replace("\t", " "))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -117,7 +117,7 @@ def styles(*declarations: Attribute) -> Attribute:
 
 
 def pre(text: str) -> Html:
-    """A block of text that has been through `clean` or `literal`; wrapped, so that blanks push nothing out of sight."""
+    """A block of text that has been through `clean` or `reveal_hidden`; wrapped, so that blanks push nothing out of sight."""
     return pre_html(escape(text))
 
 

@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from kin_nb.core.records import RecordedCall, RecordedSubagent, listed
-from kin_nb.render.card import Part
+from kin_nb.render.card import CardPart
 from kin_nb.render.highlight import code_html, highlighted, highlighted_lines, language_of
-from kin_nb.render.summary import Arguments, summary
+from kin_nb.render.summary import Arguments, call_summary
 from kin_nb.render.text import Html, clean, count, escape, fill, indent, join, line_count, one_line, pre
 
 READ_FILE = "read_file"
@@ -19,7 +19,7 @@ _NUMBERED = re.compile(r" *\d+\t")
 """What read_file puts before each line of a file."""
 
 
-def without_notes(output: str, call: RecordedCall) -> str:
+def strip_notes(output: str, call: RecordedCall) -> str:
     """What `call`, of `python`, gave, as its card shows it: pictures stand below it, and its last line says what was bound."""
     for note in (changed_note(call.bound), pictures_note(len(call.images))):
         output = "" if output == note else output.removesuffix(f"\n{note}") if note else output
@@ -36,20 +36,20 @@ def changed_note(names: Sequence[str]) -> str:
     return f"[new or changed: {listed(names)}]" if names else ""
 
 
-def code_part(code: str, *, waiting: bool) -> Part:
+def code_part(code: str, *, waiting: bool) -> CardPart:
     """All of it, folded when it is long and nobody is asked about it."""
     html = code_html(highlighted(code, "python"))
     lines = line_count(code)
     if lines > _OPEN_LINES and not waiting:
         size = escape(count(lines, "line"))
         html = fill("<details><summary>The code, {}</summary>\n{}</details>\n", size, html)
-    return Part(html, code)
+    return CardPart(html, code)
 
 
-def read_part(output: str, path: str) -> Part:
+def read_part(output: str, path: str) -> CardPart:
     """Lines of a file behind their numbers; what is not numbered was said about them."""
     if not language_of(path):
-        return Part.block(output)
+        return CardPart.block(output)
     html: list[Html] = []
     for numbered, group in groupby(output.split("\n"), key=lambda line: bool(_NUMBERED.match(line))):
         lines = list(group)
@@ -61,17 +61,17 @@ def read_part(output: str, path: str) -> Part:
         drawn = highlighted_lines(code, path)
         parts = zip(lines, ends, drawn, strict=True)
         html += [fill("{}{}", escape(line[:end]), shown) for line, end, shown in parts]
-    return Part(code_html(join("\n", html)), output)
+    return CardPart(code_html(join("\n", html)), output)
 
 
-def uncovered_part(call: RecordedCall) -> Part:
+def uncovered_part(call: RecordedCall) -> CardPart:
     """What undo does not bring back: variables that were bound, and whatever else there is."""
     bound, rest = one_line(listed(call.bound), 400), one_line(call.uncovered.removeprefix("not covered: "), 400)
     changed = call.bound and not call.is_repeated
     lines = [f"bound: {bound} (undo does not bring variables back)"] if changed else []
     lines += [f"Not covered by undo: {rest}"] if call.uncovered else []
     html = join("", (fill("<small>{}</small><br>\n", escape(line)) for line in lines))
-    return Part(html, "\n".join(lines))
+    return CardPart(html, "\n".join(lines))
 
 
 TODO = "todo"
@@ -105,11 +105,11 @@ class Checklist(NamedTuple):
         return [f"{done} of {len(self.items)} done", *([f"in progress: {one_line(now)}"] if now else [])]
 
     @property
-    def part(self) -> Part:
+    def part(self) -> CardPart:
         lines = [_item_line(item) for item in self.items]
         items = (fill("<li><samp>{}</samp>{}</li>", escape(line[:3]), escape(line[3:])) for line in lines)
         html = fill('<ul style="list-style-type:none;padding-left:8px;margin:4px 0">\n{}\n</ul>\n', join("\n", items))
-        return Part(html, "\n".join(lines))
+        return CardPart(html, "\n".join(lines))
 
 
 def _item_line(item: _Item) -> str:
@@ -141,7 +141,9 @@ _ENDED = {"pending": " · running", "ok": "", "error": " · failed", "refused": 
 
 def subagent_line(call: RecordedCall) -> str:
     """One of its calls, as far as it is known by now."""
-    return _call_line(call.name, summary(call, Arguments.read(call.edited_arguments or call.arguments)), call.status)
+    return _call_line(
+        call.name, call_summary(call, Arguments.read(call.edited_arguments or call.arguments)), call.status
+    )
 
 
 def subagent_html(done: RecordedSubagent) -> Html:

@@ -9,10 +9,10 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedCompaction, RecordedDMail, RecordedStep, StopReason, TurnRecord
 from kin_nb.core.stopping import ADVICE
 from kin_nb.render.call import render_call
-from kin_nb.render.card import AMBER, BLUE, GREEN, GREY, RED, Output, frame
+from kin_nb.render.card import AMBER, BLUE, GREEN, GREY, RED, Output, card
 from kin_nb.render.images import render_images, render_prompt_images
 from kin_nb.render.markdown import markdown_html
-from kin_nb.render.text import clean, clip, count, escape, fill, indent, join, line_count, literal, one_line, pre
+from kin_nb.render.text import clean, clip, count, escape, fill, indent, join, line_count, one_line, pre, reveal_hidden
 
 
 def render_turn(record: TurnRecord) -> list[Output]:
@@ -21,24 +21,24 @@ def render_turn(record: TurnRecord) -> list[Output]:
     Each where there is such, calls and pictures in call order. A compaction that no reply followed, and the receipt, last.
     nbval compares the order.
     """
-    outputs = [*render_attached(record), *render_prompt_images(record)]
+    outputs = [*render_attachments(record), *render_prompt_images(record)]
     for number, step in enumerate(record.steps, 1):
         if step.compaction is not None:
             outputs.append(render_compaction(step.compaction, turn=record.turn, step=number))
-        outputs += render_before_reply(step, turn=record.turn, number=number)
+        outputs += render_step_notes(step, turn=record.turn, number=number)
         if step.content.strip() or step.reasoning.strip():
             outputs.append(render_reply(step, turn=record.turn, number=number))
         outputs += [render_call(call, turn=record.turn, step=number) for call in step.calls]
         outputs += [image for call in step.calls for image in render_images(call, turn=record.turn, step=number)]
     if record.compaction is not None:
         outputs.append(render_compaction(record.compaction, turn=record.turn, step=len(record.steps) + 1))
-    return [*outputs, render_receipt(record)]
+    return [*outputs, render_summary_line(record)]
 
 
 _MOST_LABELS = 20
 
 
-def render_attached(record: TurnRecord) -> list[Output]:
+def render_attachments(record: TurnRecord) -> list[Output]:
     """One card, or none: `sent: df (3 columns, 1.2 KB), src/a.py`."""
     if not record.attached:
         return []
@@ -46,14 +46,14 @@ def render_attached(record: TurnRecord) -> list[Output]:
     more = len(record.attached) - _MOST_LABELS
     others = f" and {count(more, 'other')}" if more > 0 else ""
     line = f"sent: {', '.join(labels)}{others}"
-    html = frame(fill("<small>{}</small>", escape(line)), label="sent with the prompt")
+    html = card(fill("<small>{}</small>", escape(line)), label="sent with the prompt")
     return [Output.of(html, line, kind="sent", turn=record.turn)]
 
 
 _LONGEST_REMINDER = 1_000
 
 
-def render_before_reply(step: RecordedStep, *, turn: int, number: int) -> list[Output]:
+def render_step_notes(step: RecordedStep, *, turn: int, number: int) -> list[Output]:
     """One card for each of the three that the step has, in this order. `metadata["kin"]["kind"]` tells them apart."""
     outputs = []
     if step.pruned:
@@ -67,14 +67,14 @@ def render_before_reply(step: RecordedStep, *, turn: int, number: int) -> list[O
 
 
 def _quiet(line: str, *, kind: Literal["pruned", "told"], turn: int, step: int) -> Output:
-    html = frame(fill("<small>{}</small>", escape(line)), label=kind, color=GREY)
+    html = card(fill("<small>{}</small>", escape(line)), label=kind, color=GREY)
     return Output.of(html, f"[{line}]", kind=kind, turn=turn, step=step)
 
 
 def _dmail(mail: RecordedDMail, *, turn: int, step: int) -> Output:
     head = f"D-Mail: went back to before step {mail.step}, with this message"
-    message = clip(literal(mail.message.strip()))
-    html = frame(fill("<b>{}:</b>", escape(head)), pre(message), label="D-Mail", color=AMBER)
+    message = clip(reveal_hidden(mail.message.strip()))
+    html = card(fill("<b>{}:</b>", escape(head)), pre(message), label="D-Mail", color=AMBER)
     return Output.of(html, f"[{head}]\n{indent(message)}", kind="dmail", turn=turn, step=step)
 
 
@@ -100,14 +100,14 @@ def render_compaction(compaction: RecordedCompaction, *, turn: int, step: int) -
         messages = "message" if compaction.summarised == 1 else "messages"
         fact += f"; {compaction.summarised:,} {messages} summarised, {compaction.kept:,} kept"
     summary = clean(compaction.summary).strip()
-    html = frame(fill("<small>{}</small>", escape(fact)), markdown_html(summary), label="compaction", unfolded=False)
+    html = card(fill("<small>{}</small>", escape(fact)), markdown_html(summary), label="compaction", unfolded=False)
     return Output.of(html, f"[{fact}]\n{summary}", kind="compaction", turn=turn, step=step)
 
 
 _COLORS = {"running": BLUE, "done": GREEN, "stopped": AMBER, "interrupted": AMBER, "error": RED}
 
 
-def render_receipt(record: TurnRecord) -> Output:
+def render_summary_line(record: TurnRecord) -> Output:
     """The mode unless it is the default one, steps, tool calls, tokens, cost (USD, when known), duration and outcome.
 
     Then what to do next, and warnings.
@@ -119,7 +119,7 @@ def render_receipt(record: TurnRecord) -> Output:
     text = "\n".join([" · ".join([*_figures(record), outcome]), *next_line, *warnings])
     lines = join("<br>\n", map(escape, text.split("\n")))
     return Output.of(
-        frame(fill("<small>{}</small>", lines), label="receipt", color=_COLORS[record.outcome]),
+        card(fill("<small>{}</small>", lines), label="receipt", color=_COLORS[record.outcome]),
         text,
         kind="receipt",
         turn=record.turn,

@@ -19,7 +19,7 @@ from kin_nb.core.records import FileChange, RecordedCall, TurnRecord, sha256
 from kin_nb.core.redaction import SECRET, WORKSPACE
 from kin_nb.render import clean, one_line
 from kin_nb.render.diff import without_header
-from kin_nb.render.summary import PYTHON, in_words
+from kin_nb.render.summary import PYTHON, describe_call
 from kin_nb.replay.binding_cells import RAISES_TAG, catching_errors, is_binding_cell
 from kin_nb.replay.book import active_steps
 from kin_nb.replay.cell_keys import conversation_command, is_kin_kernel, prompt_key
@@ -220,7 +220,7 @@ def _files(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
         else:
             lines += _lines(change, folder)
     if lines:
-        yield _changing(one_line(f"# {call.name}: {in_words(call)}"), lines)
+        yield _changing(one_line(f"# {call.name}: {describe_call(call)}"), lines)
 
 
 def _changing(head: str, lines: list[str]) -> PlainCell:
@@ -313,7 +313,7 @@ def _quoted(path: str) -> str:
 
 
 def _note(call: RecordedCall, what: str) -> PlainCell:
-    about = in_words(call)
+    about = describe_call(call)
     return PlainCell("markdown", f"{code_span(call.name)}{f' {code_span(about)}' if about else ''} {what}")
 
 

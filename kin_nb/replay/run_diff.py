@@ -15,7 +15,7 @@ from typing import Any, Literal
 from kin_nb.core.records import FileChange, RecordedCall, Sent, SessionRecord, TurnRecord
 from kin_nb.render import one_line
 from kin_nb.render.diff import changed_lines, without_header
-from kin_nb.render.summary import in_words
+from kin_nb.render.summary import describe_call
 from kin_nb.render.terminal import columns, fit, pad
 from kin_nb.render.text import count
 from kin_nb.replay.book import active_steps
@@ -179,7 +179,7 @@ def _calls(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[CallDiff]:
 
 
 def _said(call: RecordedCall) -> tuple[str, str, str, int | None]:
-    return call.name, in_words(call), call.status, call.exit
+    return call.name, describe_call(call), call.status, call.exit
 
 
 def _call(mark: Mark, call: RecordedCall) -> CallDiff:

@@ -15,7 +15,7 @@ from kin_nb.notebook.approval.widget import CardPlace
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.main_thread_loop import SubmitMain
 from kin_nb.notebook.tap import TapRun
-from kin_nb.render.text import Html, escape_quotes, fill, join, literal, one_line
+from kin_nb.render.text import Html, escape_quotes, fill, join, one_line, reveal_hidden
 
 
 async def ask_question_by_widget(question: Question, *, io: CellOutput, run: TapRun, place: CardPlace) -> str:
@@ -58,7 +58,7 @@ class _QuestionCard(Card[str]):
         layout = widgets.Layout(width="auto")
         self.body = html_widget(join("", [FOCUS, text(_html(question))]), layout=layout)
         kind = partial(widgets.Checkbox, indent=False) if question.multiple else widgets.Button
-        self._choices = {kind(description=literal(choice), layout=layout): choice for choice in question.choices}
+        self._choices = {kind(description=reveal_hidden(choice), layout=layout): choice for choice in question.choices}
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._own = widgets.Text(
             placeholder="An answer of your own", continuous_update=False, layout=widgets.Layout(width="100%")

@@ -17,7 +17,7 @@ from kin_nb.core.tools.edited import split_patch
 from kin_nb.notebook.approval.card import FOCUS, Card, Collapsible, html_widget, show, show_html, text, with_parts
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import TapRun
-from kin_nb.render.text import NOTHING, Html, escape_quotes, fill, join, line_count, literal
+from kin_nb.render.text import NOTHING, Html, escape_quotes, fill, join, line_count, reveal_hidden
 
 _MOST_SCOPES = 2
 
@@ -83,7 +83,7 @@ class Editor(Collapsible):
 
         self._request = request
         text, name = _lf(original_text(request)), request.editable.replace("_", " ")
-        hidden = _HIDDEN if literal(text) != text else NOTHING
+        hidden = _HIDDEN if reveal_hidden(text) != text else NOTHING
         about = html_widget(fill("{}{}What you edit is approved as a whole, for this call only.", _STYLE, hidden))
         # Sent when the field is left, as the note is.
         self._text = widgets.Textarea(

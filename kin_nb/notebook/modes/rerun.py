@@ -17,7 +17,7 @@ from kin_nb.notebook.modes.mode import GoLive, PromptCell
 from kin_nb.notebook.modes.show_records import show_records
 from kin_nb.notebook.namespace import Attachments, add_namespace_tools
 from kin_nb.notebook.turn_runner import CellTurns, run_turn
-from kin_nb.render import Output, render_call, render_notice, render_receipt, render_undo
+from kin_nb.render import Output, render_call, render_notice, render_summary_line, render_undo
 from kin_nb.replay.book import Book
 from kin_nb.replay.cell_keys import command_key
 from kin_nb.replay.environment import ReplayEnvironment
@@ -73,7 +73,7 @@ class RerunView(CellView):
     def _ending(self, record: TurnRecord) -> list[Output]:
         """The recorded figures: what this run took says nothing about the session."""
         drifts = self._rerun.drifts
-        receipt = render_receipt(self._rerun.turn)
+        receipt = render_summary_line(self._rerun.turn)
         if not drifts:
             return [receipt]
         count = len(record.calls)

@@ -16,7 +16,7 @@ from kin_nb.notebook.approval.card import Card, html_widget, show_html, with_par
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output
-from kin_nb.render.markdown import complete, cut
+from kin_nb.render.markdown import complete_length, split_point
 from kin_nb.render.text import WRAPPED, Attribute, Html, clean, escape, fill
 
 _LOOK = Attribute("jp-RenderedHTMLCommon mathjax_ignore kin-live")
@@ -137,9 +137,9 @@ class WidgetReplyView:
         if self.refused:
             return
         pending = self._opener + self._text[self._taken :]
-        end, opener = cut(pending, _FROZEN + len(self._opener))
+        end, opener = split_point(pending, _FROZEN + len(self._opener))
         if end:
-            done = live_html(pending[:end], more=self._taken > 0, goes_on=end > complete(pending))
+            done = live_html(pending[:end], more=self._taken > 0, goes_on=end > complete_length(pending))
             self._taken += end - len(self._opener)
             self._opener = opener
             self._watch(self._widgets.freeze(done, self._newest(opener + pending[end:])))
@@ -228,7 +228,7 @@ class ReplyView:
         elif (
             not self._display.io.updates_in_place and "\n" in step.content[len(before.content) :]
         ):  # no block ends else
-            self._tell(step, self._told + complete(step.content[self._told :]))
+            self._tell(step, self._told + complete_length(step.content[self._told :]))
 
     def settle(self, step: RecordedStep) -> None:
         """The whole reply; in a terminal, what is still missing of it."""

@@ -18,7 +18,7 @@ from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.records import END, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.undo import UndoError
 from kin_nb.render import Output, render_notice
-from kin_nb.render.text import count, literal
+from kin_nb.render.text import count, reveal_hidden
 from kin_nb.replay.book import Book, CellEntry, RecordedConversation, sort_records
 from kin_nb.replay.cell_keys import command_key, last_run, normalize_prompt
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, ReplayError
@@ -49,7 +49,7 @@ def describe_edited_prompt(turn: TurnRecord, body: str) -> str:
 
 def prompt_diff(recorded: str, now: str) -> list[str]:
     """The lines that differ, `-` recorded and `+` now, one line around them; empty when none do."""
-    before, after = (literal(text).split("\n")[:_MOST_COMPARED] for text in (recorded, now))
+    before, after = (reveal_hidden(text).split("\n")[:_MOST_COMPARED] for text in (recorded, now))
     found: list[str] = []
     for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(1):
         for tag, a, a_end, b, b_end in group:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kin_nb.core.paths import real_path
 from kin_nb.core.workspace_commit import GitPlace, git_head, is_ref
-from kin_nb.render.text import literal, one_line
+from kin_nb.render.text import one_line, reveal_hidden
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.virtual_environments import relative_target
 
@@ -329,7 +329,7 @@ class Clone:
         for name in out:
             (self.folder / name).unlink()
         self._hide_changes({*changed, *out})
-        return [literal(name) for name in out]
+        return [reveal_hidden(name) for name in out]
 
     def _leads_out(self, path: Path) -> bool:
         return path.readlink().is_absolute() or not real_path(path).is_relative_to(real_path(self.folder))

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from kin_nb.core.paths import kin_home
 from kin_nb.core.workspace_commit import git_place
-from kin_nb.render.text import literal, one_line
+from kin_nb.render.text import one_line, reveal_hidden
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.git_clone import Clone, CommitContents, MissingCommitError, NoGitError
 from kin_nb.replay.rerun.virtual_environments import is_environment, link_environments, make_relative, remove_links
@@ -135,7 +135,7 @@ def _cloned(
     except (ReplayError, OSError) as error:
         raise ReplayError(f"Commit {commit[:12]} of {shown} cannot be unpacked: {one_line(str(error), 400)}") from error
     without = f" without links that lead out of it: {', '.join(left_out)}" if left_out else ""
-    alone = f" in {literal(part.below)} alone, since the whole is over {most}" if part.below else ""
+    alone = f" in {reveal_hidden(part.below)} alone, since the whole is over {most}" if part.below else ""
     return WorkspaceCopy(copied, f"commit {commit[:12]} in a clone{alone}{without}{_as_said(environments)}")
 
 
@@ -148,7 +148,7 @@ def _part(clone: Clone, workspace: Path, below: str, most: CopyLimit) -> CommitC
 
 
 def _as_said(environments: list[str]) -> str:
-    return f"; linked, not copied: {', '.join(map(literal, environments))}" if environments else ""
+    return f"; linked, not copied: {', '.join(map(reveal_hidden, environments))}" if environments else ""
 
 
 def _as_pattern(name: str) -> str:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from kin_nb.render.markdown import complete, cut, markdown_html
+from kin_nb.render.markdown import complete_length, markdown_html, split_point
 
 WHOLE = """# Title
 
@@ -55,7 +55,7 @@ def pieces(source: str, step: int, enough: int) -> list[str]:
     found, taken, opener = [], 0, ""
     for size in range(step, len(source) + step, step):
         pending = opener + source[:size][taken:]
-        end, next_opener = cut(pending, enough + len(opener))
+        end, next_opener = split_point(pending, enough + len(opener))
         if end:
             found.append(pending[:end])
             taken += end - len(opener)
@@ -73,7 +73,7 @@ def tags(html: str) -> list[str]:
 
 @pytest.mark.parametrize("step", [1, 3, 7, 50])
 def test_complete_blocks_look_as_they_do_in_the_whole(step):
-    ends = sorted({complete(WHOLE[:size]) for size in range(0, len(WHOLE) + step, step)})
+    ends = sorted({complete_length(WHOLE[:size]) for size in range(0, len(WHOLE) + step, step)})
     parts = [WHOLE[begin:end] for begin, end in itertools.pairwise([*ends, len(WHOLE)])]
     assert len(parts) > 3
     assert "".join(map(markdown_html, parts)) == markdown_html(WHOLE)
@@ -98,7 +98,7 @@ def test_numbers_go_on_in_the_next_piece():
 
 
 def test_a_list_that_repeats_its_number_stays_whole():
-    assert cut("1. item\n" * 100, 300) == (0, "")
+    assert split_point("1. item\n" * 100, 300) == (0, "")
 
 
 def test_a_tables_rows_have_its_head_above_them_in_every_piece():
@@ -107,39 +107,39 @@ def test_a_tables_rows_have_its_head_above_them_in_every_piece():
 
 @pytest.mark.parametrize("source", ["", "\n", "word", "# half a ti", "```\nx = 1", "| a | b |", "- a\n- b"])
 def test_one_block_is_never_complete(source):
-    assert complete(source) == 0
-    assert cut(source, 20) == (0, "")
+    assert complete_length(source) == 0
+    assert split_point(source, 20) == (0, "")
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 def test_every_kind_of_line_ending_counts(ending):
     source = f"first{ending}{ending}second"
-    end = complete(source)
+    end = complete_length(source)
     assert (source[:end].strip(), source[end:]) == ("first", "second")
-    assert cut(source, 1) == (end, "")
+    assert split_point(source, 1) == (end, "")
 
 
 def test_what_would_be_less_than_enough_is_not_cut_off():
-    assert cut("first\n\nsecond", 8) == (0, "")
+    assert split_point("first\n\nsecond", 8) == (0, "")
 
 
 @pytest.mark.parametrize("fence", ["```", "~~~~"])
 def test_a_long_code_block_is_cut_between_its_lines(fence):
     lines = "".join(f"line {n}\n" for n in range(200))
-    end, opener = cut(f"{fence}python\n{lines}half a li", 300)
+    end, opener = split_point(f"{fence}python\n{lines}half a li", 300)
     assert opener == f"{fence}python\n"
     assert f"{fence}python\n{lines}half a li"[end:] == "half a li"
 
 
 def test_a_long_code_block_that_is_closed_is_not_cut():
     source = "```\n" + "x = 1\n" * 300 + "```"
-    assert cut(source, 300) == (0, "")
+    assert split_point(source, 300) == (0, "")
 
 
 @pytest.mark.parametrize("last", ["-", "- b", "-\tb"])
 def test_a_line_that_may_still_become_something_else_begins_no_piece(last):
     items = "- an item that goes on\n" * 20
-    end, _ = cut(items + last, 300)
+    end, _ = split_point(items + last, 300)
     assert items[end:] == "- an item that goes on\n"
 
 
@@ -147,5 +147,5 @@ def test_a_line_that_may_still_become_something_else_begins_no_piece(last):
     "source", ["**bold. " * 100, "`code. " * 101, "[text. " * 50 + "](https://example.org)", "a. # b. - c. " * 60]
 )
 def test_a_sentence_within_an_emphasis_code_or_link_does_not_end_a_piece(source):
-    end, _ = cut(source, 300)
+    end, _ = split_point(source, 300)
     assert words(markdown_html(source[:end])) + words(markdown_html(source[end:])) == words(markdown_html(source))

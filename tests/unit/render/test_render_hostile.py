@@ -24,11 +24,11 @@ from kin_nb.render import (
     approval_html,
     approval_text,
     clean,
-    literal,
     render_call,
     render_diff,
     render_notice,
     render_turn,
+    reveal_hidden,
     side_by_side,
 )
 
@@ -206,7 +206,7 @@ def test_a_sequence_that_never_ends_swallows_nothing() -> None:
 
 
 def test_a_command_keeps_every_character_in_sight() -> None:
-    assert literal("echo \x1b[8mhidden\x1b[0m\r") == "echo ⟨U+001B⟩[8mhidden⟨U+001B⟩[0m⟨U+000D⟩"
+    assert reveal_hidden("echo \x1b[8mhidden\x1b[0m\r") == "echo ⟨U+001B⟩[8mhidden⟨U+001B⟩[0m⟨U+000D⟩"
 
 
 @pytest.mark.parametrize(
@@ -220,12 +220,12 @@ def test_a_command_keeps_every_character_in_sight() -> None:
     ],
 )
 def test_writing_and_emoji_stay_as_they_are(text: str) -> None:
-    assert literal(text) == text
+    assert reveal_hidden(text) == text
 
 
 def test_a_joiner_outside_writing_and_emoji_is_visible() -> None:
-    assert literal("pass\u200dword") == "pass⟨U+200D⟩word"
-    assert literal("a\ufe0f") == "a⟨U+FE0F⟩"
+    assert reveal_hidden("pass\u200dword") == "pass⟨U+200D⟩word"
+    assert reveal_hidden("a\ufe0f") == "a⟨U+FE0F⟩"
 
 
 def test_hostile_megabytes_are_drawn_in_linear_size() -> None:

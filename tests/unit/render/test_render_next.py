@@ -9,7 +9,7 @@ from kin_nb.core.context.loop_detector import loop_message
 from kin_nb.core.llm.errors import BackendErrorBuilder
 from kin_nb.core.records import FileChange, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.stopping import CUT_OFF, Stop, refused, too_many_steps
-from kin_nb.render import render_receipt
+from kin_nb.render import render_summary_line
 
 IN_A_NEW_CELL = "write what to do instead in a new cell"
 UNCOVERED = RecordedStep(calls=(RecordedCall(id="c", name="bash", arguments="{}", uncovered="not covered: x"),))
@@ -20,7 +20,7 @@ def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = 
     why = Stop(why) if isinstance(why, str) else why
     ended = {"message": why.message, "stop_reason": why.reason}
     record = TurnRecord(turn=1, prompt="p", outcome=outcome, steps=steps, **ended)
-    text = render_receipt(record).data["text/plain"]
+    text = render_summary_line(record).data["text/plain"]
     return text.split(" · ", text.count(" · "))[-1].split("\n")
 
 
@@ -114,7 +114,7 @@ def test_a_turn_that_ended_well_needs_no_advice() -> None:
 
 def test_the_next_line_stands_before_the_warnings_and_in_both_formats() -> None:
     record = TurnRecord(turn=1, prompt="p", outcome="interrupted", warnings=("a file was not read",))
-    data = render_receipt(record).data
+    data = render_summary_line(record).data
     assert data["text/plain"].endswith("interrupted\nNext: go on in a new cell\nwarning: a file was not read")
     assert "interrupted<br>\nNext: go on in a new cell<br>\nwarning" in data["text/html"]
 

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from kin_nb.core.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord
-from kin_nb.render import render_attached, render_images, render_turn
+from kin_nb.render import render_attachments, render_images, render_turn
 from kin_nb.render.images import image_size
 
 
@@ -118,16 +118,16 @@ def test_pictures_stand_after_all_calls_of_their_step_in_call_order() -> None:
 
 def test_what_was_attached_is_one_line_before_everything_else() -> None:
     turn = TurnRecord(turn=4, prompt="p", attached=("df (3 columns, 1.2 KB)", "src/a.py"))
-    (output,) = render_attached(turn)
+    (output,) = render_attachments(turn)
     assert render_turn(turn)[0] == output
     assert output.data["text/plain"] == "sent: df (3 columns, 1.2 KB), src/a.py"
     assert "<small>sent: df (3 columns, 1.2 KB), src/a.py</small>" in output.data["text/html"]
     assert output.metadata == {"kin": {"kind": "sent", "turn": 4}}
-    assert render_attached(TurnRecord(turn=1, prompt="p")) == []
+    assert render_attachments(TurnRecord(turn=1, prompt="p")) == []
 
 
 def test_a_hundred_attachments_are_counted_and_a_label_stays_a_label() -> None:
-    (output,) = render_attached(TurnRecord(turn=1, prompt="p", attached=("<b>\n\u202e",) * 100))
+    (output,) = render_attachments(TurnRecord(turn=1, prompt="p", attached=("<b>\n\u202e",) * 100))
     assert output.data["text/plain"].endswith(" and 80 others")
     assert "\n" not in output.data["text/plain"]
     assert "&lt;b&gt; ⏎ ⟨U+202E⟩" in output.data["text/html"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord
-from kin_nb.render import Output, render_call, render_receipt, render_reply, render_turn
+from kin_nb.render import Output, render_call, render_reply, render_summary_line, render_turn
 
 GOLDEN = Path(__file__).parent / "golden"
 PATCH = """--- a/src/app.py
@@ -112,7 +112,7 @@ def test_the_live_functions_draw_what_the_whole_turn_draws() -> None:
     for number, step in enumerate(TURN.steps, 1):
         live += [render_reply(step, turn=3, number=number)] if step.content else []
         live += [render_call(call, turn=3, step=number) for call in step.calls]
-    assert [*live, render_receipt(TURN)] == render_turn(TURN)
+    assert [*live, render_summary_line(TURN)] == render_turn(TURN)
 
 
 def test_a_record_read_back_from_a_notebook_draws_the_same_bytes() -> None:
@@ -187,6 +187,6 @@ def test_where_a_themes_colours_are_dropped_each_card_keeps_its_own() -> None:
     ],
 )
 def test_the_receipt_tells_the_recorded_figures_in_html_and_in_plain(changes: dict[str, object], line: str) -> None:
-    output = render_receipt(TURN.model_copy(update=changes))
+    output = render_summary_line(TURN.model_copy(update=changes))
     assert output.data["text/plain"] == line
     assert f"<small>{line.replace(chr(10), f'<br>{chr(10)}')}</small>" in output.data["text/html"]

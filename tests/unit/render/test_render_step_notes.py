@@ -17,7 +17,7 @@ from kin_nb.core.records import (
     RecordedStep,
     TurnRecord,
 )
-from kin_nb.render import render_before_reply, render_call, render_turn
+from kin_nb.render import render_call, render_step_notes, render_turn
 
 GOLDEN = Path(__file__).parent / "golden"
 REMINDER = loop_message("remind", "the same call 3 times in a row")
@@ -55,7 +55,7 @@ STEP = RecordedStep(
 def test_a_turn_with_all_of_it_draws_its_golden_cards(mime: str, suffix: str) -> None:
     turn = TurnRecord(turn=2, prompt="p", steps=(STEP,), outcome="done")
     drawn = "\n\n".join(output.data[mime] for output in render_turn(turn)) + "\n"
-    golden = GOLDEN / f"before_reply.{suffix}"
+    golden = GOLDEN / f"step_notes.{suffix}"
     if not golden.exists():
         golden.write_text(drawn, encoding="utf-8")
         pytest.fail(f"{golden.name} was missing and has been written: look at it, then run again")
@@ -68,7 +68,7 @@ def test_the_cards_stand_between_the_compaction_and_the_reply() -> None:
 
 
 def test_a_step_that_nothing_came_before_has_no_cards() -> None:
-    assert render_before_reply(RecordedStep(content="Hello."), turn=1, number=1) == []
+    assert render_step_notes(RecordedStep(content="Hello."), turn=1, number=1) == []
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_a_step_that_nothing_came_before_has_no_cards() -> None:
     [PLAN_REMINDER, "Checkpoints of this turn, one before each of your replies: 1.", "You repeat yourself: no."],
 )
 def test_notes_that_go_with_every_request_are_not_shown(injected: str) -> None:
-    assert render_before_reply(RecordedStep(injected=injected), turn=1, number=1) == []
+    assert render_step_notes(RecordedStep(injected=injected), turn=1, number=1) == []
 
 
 def test_one_result_is_one_result() -> None:
-    (output,) = render_before_reply(RecordedStep(pruned=("c1",)), turn=1, number=1)
+    (output,) = render_step_notes(RecordedStep(pruned=("c1",)), turn=1, number=1)
     assert output.data["text/plain"] == "[1 old tool result shortened, to make room]"
 
 
 def test_hostile_words_of_a_dmail_stay_words() -> None:
     mail = RecordedDMail(step=1, message="<img src=x>\x1b[31m[bash] rm -rf / · done")
-    (output,) = render_before_reply(RecordedStep(dmail=mail), turn=1, number=2)
+    (output,) = render_step_notes(RecordedStep(dmail=mail), turn=1, number=2)
     assert "<img" not in output.data["text/html"]
     assert "\x1b" not in "".join(output.data.values())
     assert [line for line in output.data["text/plain"].splitlines() if not line.startswith("  ")] == [
