@@ -17,7 +17,7 @@ from kin_nb.core.safety.grants import Grants
 Ask = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
 
 FREE_SPACE = "{tool} was refused: {reason}, and nobody can be asked here. Free space on that disk, then ask again."
-NOBODY = (
+NO_APPROVER = (
     "{tool} was refused: {reason}, and nobody can be asked here. To allow it, run in a notebook where you can answer"
 )
 
@@ -64,7 +64,7 @@ async def refuse(request: ApprovalRequest) -> ApprovalDecision:
     if request.without_undo:
         text = FREE_SPACE.format(tool=request.tool_name, reason=request.reason)
     else:
-        told = NOBODY.format(tool=request.tool_name, reason=request.reason)
+        told = NO_APPROVER.format(tool=request.tool_name, reason=request.reason)
         text = f"{', or '.join([told, *request.ways_to_allow])}."
     return ApprovalDecision(False, text, by="headless")
 

@@ -122,7 +122,7 @@ class AuditLog:
     def __init__(self, path: Path | None = None, warn: Callable[[str], None] = lambda _: None) -> None:
         self.path = path or audit_path()
         self._warn = warn
-        self._said = False
+        self._warned = False
 
     def record(self, entry: AuditEntry) -> None:
         """Never raises for a file that cannot be written."""
@@ -132,8 +132,8 @@ class AuditLog:
                 if self._append(entry) > LARGEST:
                     self._rotate()
         except (OSError, ValueError) as error:
-            if not self._said:
-                self._said = True
+            if not self._warned:
+                self._warned = True
                 why = (error.strerror or error) if isinstance(error, OSError) else error
                 self._warn(f"The audit log {shown(self.path)} cannot be written ({why}); the turn goes on without it.")
 

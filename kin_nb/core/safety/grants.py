@@ -63,7 +63,7 @@ def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant
     that the user has not read. A request to a site offers the site: an address can carry anything to any other.
     """
     if call.command is not None and (call.accesses.everything or not call.accesses.writes):
-        return _of_a_command(call.tool_name, call.command, workspace, harmless=call.accesses.only_reads)
+        return _of_a_command(call.tool_name, call.command, workspace, read_only=call.accesses.only_reads)
     if call.accesses.writes and not (call.accesses.everything or call.accesses.network):
         return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
     if call.accesses.network and call.accesses.site:
@@ -107,9 +107,9 @@ def _described(grant: Grant) -> str:
     return f"exactly the command `{''.join(c for c in command if c.isprintable())}`"
 
 
-def _of_a_command(tool_name: str, command: str, workspace: Workspace | None, *, harmless: bool) -> tuple[Grant, ...]:
+def _of_a_command(tool_name: str, command: str, workspace: Workspace | None, *, read_only: bool) -> tuple[Grant, ...]:
     exact = Grant(tool_name, f"{EXACT}{command}", "exactly this command")
-    prefix = command_prefix(command, harmless=harmless, root=workspace.root if workspace else None)
+    prefix = command_prefix(command, read_only=read_only, root=workspace.root if workspace else None)
     if not prefix:
         return (exact,)
     lasts = tool_name == BASH  # other tools' rules do not read commands

@@ -9,7 +9,7 @@ import pytest
 
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.dangerous import danger
-from kin_nb.core.safety.shell.read_only.working_dir import for_readers
+from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from tests.unit.safety import shell_workspace
 
 ENVIRONMENT = {"HOME": "/home/u", "USER": "u", "PATH": "/usr/bin:/bin"}
@@ -220,5 +220,5 @@ def test_a_proven_line_runs_no_program_that_the_repository_holds(tmp_path):
     ran.unlink(missing_ok=True)  # making the worktree ran a hook
     for command in (*LOOKS, "cd tree && git status", "git -C tree diff", "git stash list", "git branch -a"):
         assert judge(command, root, environment).kind == "harmless", command
-        subprocess.run(["bash", "-c", command], cwd=root, env=for_readers(environment, {}), check=False)
+        subprocess.run(["bash", "-c", command], cwd=root, env=read_only_environment(environment, {}), check=False)
     assert not ran.exists()

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from kin_nb.core.safety.shell.reader.parser import split
+from kin_nb.core.safety.shell.reader.parser import parse_commands
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ from kin_nb.core.safety.shell.reader.parser import split
 )
 def test_words_are_those_of_bash(words):
     run = subprocess.run(["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True, text=True)
-    assert split(f"printf '%s\\0' {words}")[-1].words[2:] == run.stdout.split("\0")[:-1]
+    assert parse_commands(f"printf '%s\\0' {words}")[-1].words[2:] == run.stdout.split("\0")[:-1]
 
 
 def test_a_word_of_many_braces_is_read_in_linear_time_and_as_it_stands():
     text = "{a,b}" * 1_000
-    assert split(f"echo {text}")[0].words == ["echo", text]
-    assert split("echo {1..1000000}")[0].words == ["echo", "{1..1000000}"]
+    assert parse_commands(f"echo {text}")[0].words == ["echo", text]
+    assert parse_commands("echo {1..1000000}")[0].words == ["echo", "{1..1000000}"]

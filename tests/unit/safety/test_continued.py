@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell.dangerous import danger
-from kin_nb.core.safety.shell.reader.continuations import joined
+from kin_nb.core.safety.shell.reader.continuations import join_continuations
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
 
 ROOT = Path("/home/u/ws")
@@ -44,11 +44,11 @@ ENVIRONMENT = {"HOME": "/home/u", "PATH": "/usr/bin:/bin"}
     ],
 )
 def test_a_line_means_the_same_when_its_continued_lines_are_joined(line):
-    text = joined(line)
+    text = join_continuations(line)
     assert text is not None
     run = [subprocess.run(["bash", "-c", each], capture_output=True, check=False) for each in (line, text)]
     assert run[0].stdout == run[1].stdout != b""
-    assert joined(text) is not None
+    assert join_continuations(text) is not None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_is_denied_is_found_where_a_line_goes_on():
     "line", ["echo 'a \\\n b", "echo $(case x in x) echo a \\\n b;; esac)", "echo $((1 << 2 \\\n))"]
 )
 def test_a_line_that_cannot_be_read_for_certain_is_refused(line):
-    assert joined(line) is None
+    assert join_continuations(line) is None
     assert "cannot be read for certain" in danger(line, ROOT, ENVIRONMENT)
 
 

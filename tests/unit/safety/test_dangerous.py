@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell.dangerous import danger
-from kin_nb.core.safety.shell.reader.parser import split
+from kin_nb.core.safety.shell.reader.parser import parse_commands
 
 ROOT = Path("/home/u/ws")
 ENVIRONMENT = {"HOME": "/home/u", "USER": "u", "TMP": "/tmp", "PATH": "/usr/bin:/bin"}
@@ -48,8 +48,8 @@ def test_the_folder_it_stands_in_is_left_to_rm_which_refuses_it_itself(tmp_path,
 )
 @pytest.mark.parametrize("continued", [" \\\n", " \\\n ", "\t\\\n\\\n  "])
 def test_a_line_that_continues_on_the_next_is_read_as_one(command, continued):
-    found = [command.words for command in split(command.replace(" ", continued))]
-    assert found == [command.words for command in split(command)]
+    found = [command.words for command in parse_commands(command.replace(" ", continued))]
+    assert found == [command.words for command in parse_commands(command)]
     assert danger(command.replace(" ", continued), ROOT, ENVIRONMENT) == danger(command, ROOT, ENVIRONMENT)
 
 

@@ -12,7 +12,7 @@ from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.decision import ToolRequest, Verdict
 from kin_nb.core.safety.policies import AskForSensitivePaths, DenyDangerousCommands, DenyWhilePlanning, SafetyContext
 from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.shell.read_only.working_dir import HIDING, for_readers
+from kin_nb.core.safety.shell.read_only.working_dir import HIDING, read_only_environment
 from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.tool_types import Accesses
 from kin_nb.core.workspace import Workspace
@@ -132,7 +132,7 @@ def track(root: Path, *names: str) -> None:
 @pytest.fixture
 def old_git(monkeypatch):
     """One from before 2.31, to which nothing can be said in variables."""
-    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git_content._obeys_variables", lambda _: False)
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git_content._supports_config_variables", lambda _: False)
 
 
 SHOWING = (
@@ -184,7 +184,11 @@ def test_git_shows_nothing_of_a_secret_now_or_in_the_past_so_nobody_is_asked(roo
         judgement = judge(command, root, environment)
         assert (judgement.kind, judgement.reads) == ("harmless", (".",)), command
         shown = subprocess.run(
-            ["bash", "-c", command], cwd=root, env=for_readers(environment, {}), capture_output=True, check=False
+            ["bash", "-c", command],
+            cwd=root,
+            env=read_only_environment(environment, {}),
+            capture_output=True,
+            check=False,
         )
         assert b"SECRET=abc" not in shown.stdout, command
 

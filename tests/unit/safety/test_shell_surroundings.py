@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.shell.read_only.working_dir import for_readers
+from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 from tests.unit.safety import shell_workspace
@@ -107,7 +107,7 @@ def test_a_hook_that_looking_runs_makes_git_unproven(root, environment):
 async def test_settings_that_the_proof_missed_run_nothing(root, monkeypatch):
     configure(root, '[core]\n\tfsmonitor = "touch ran; false"\n\thooksPath = hooks\n')
     program(root / "hooks" / "post-index-change", "touch hooked")
-    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.check_settings", lambda _cwd, **_: None)
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.check_repository_config", lambda _cwd, **_: None)
     tool = Bash.from_config(BashConfig(workdir=root))
     assert "README.md" in (await tool.invoke(command="git log --stat -1 && git status && git diff")).output
     assert not (root / "ran").exists()
@@ -118,8 +118,8 @@ async def test_settings_that_the_proof_missed_run_nothing(root, monkeypatch):
 
 async def test_a_bare_repository_that_the_proof_missed_is_none_to_git(root, monkeypatch):
     pose(root / "docs")
-    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.check_settings", lambda _cwd, **_: None)
-    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.borrowed", lambda _cwd, _root: ())
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.check_repository_config", lambda _cwd, **_: None)
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.external_sources", lambda _cwd, _root: ())
     result = await Bash.from_config(BashConfig(workdir=root)).invoke(command="git -C docs status")
     assert (result.exit_code, "bare repository" in result.output) == (128, True)
     assert not (root / "ran").exists()
@@ -422,7 +422,7 @@ def test_a_program_that_runs_another_of_the_workspace_is_not_proven(tmp_path):
     ],
 )
 def test_a_reader_is_told_nothing_that_changes_what_it_does(name):
-    kept = for_readers({"PATH": "/bin", name: "x"}, {})
+    kept = read_only_environment({"PATH": "/bin", name: "x"}, {})
     assert kept.get(name, "C") == "C"
     assert kept["LC_COLLATE"] == "C"
 
@@ -431,7 +431,7 @@ def test_a_reader_is_told_nothing_that_changes_what_it_does(name):
     "name", ["BASH_ENV", "ENV", "BASH_FUNC_ls%%", "SHELLOPTS", "PS4", "LD_PRELOAD", "DYLD_X", "GCONV_PATH", "LOCPATH"]
 )  # fmt: skip
 def test_a_reader_loads_nothing_that_the_settings_of_bash_name(name):
-    kept = for_readers({"PATH": "/bin"}, {name: "./setup.sh", "GREETING": "hello"})
+    kept = read_only_environment({"PATH": "/bin"}, {name: "./setup.sh", "GREETING": "hello"})
     assert name not in kept
     assert kept["GREETING"] == "hello"
 
@@ -440,7 +440,7 @@ def test_files_come_in_the_order_in_which_they_were_judged(tmp_path):
     """`sed *`: the script is the first of them."""
     for name in ("G", "e id", "é"):
         (tmp_path / name).write_text("")
-    environment = for_readers({"PATH": "/usr/bin:/bin", "LC_ALL": "en_US.UTF-8", "LANG": "en_US.UTF-8"}, {})
+    environment = read_only_environment({"PATH": "/usr/bin:/bin", "LC_ALL": "en_US.UTF-8", "LANG": "en_US.UTF-8"}, {})
     assert environment["LC_CTYPE"] == "en_US.UTF-8"
     done = subprocess.run(
         ["bash", "-c", "echo *"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
@@ -476,7 +476,7 @@ def test_git_diff_leaves_the_index_alone_where_times_differ_and_nothing_else(tmp
     for command in ("git diff", "git diff --stat", "git status"):
         assert judge(command, tmp_path, place).kind == "harmless"
         subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=for_readers(place, {}), capture_output=True, check=True
+            ["bash", "-c", command], cwd=tmp_path, env=read_only_environment(place, {}), capture_output=True, check=True
         )
     after = (tmp_path / ".git" / "index").stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.shell.read_only.working_dir import for_readers
+from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from kin_nb.core.workspace import Workspace
 from tests.unit.safety import shell_workspace
 
@@ -62,7 +62,7 @@ def run(command: str, root: Path, environment: dict[str, str]) -> bytes:
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=root,
-        env=for_readers(environment, {}),
+        env=read_only_environment(environment, {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

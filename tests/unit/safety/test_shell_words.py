@@ -105,7 +105,7 @@ def test_the_prefix_is_the_program_and_its_subcommand(command, prefix):
     [("ls -la", "ls"), ("git diff --stat", "git diff"), ("grep -i -H -s x y", "grep"), ("/bin/ls", None)],
 )
 def test_what_only_looks_has_a_prefix_when_it_is_proven(command, prefix):
-    assert command_prefix(command, harmless=True) == prefix
+    assert command_prefix(command, read_only=True) == prefix
     assert command_prefix(command) is None
 
 

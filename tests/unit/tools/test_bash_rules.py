@@ -11,7 +11,7 @@ from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.safety.grants import scopes
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.dangerous import danger
-from kin_nb.core.safety.shell.reader.parser import split
+from kin_nb.core.safety.shell.reader.parser import parse_commands
 from kin_nb.core.tool_types import ToolPermission
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
 from kin_nb.core.workspace import Workspace
@@ -267,7 +267,7 @@ def test_the_denylist_beats_the_allowlist():
 
 
 def test_a_line_is_split_into_its_simple_commands():
-    found = split("A=1 cat <in 2>err 'a b' | sort -u >out; echo \"x $(date +%s)\" &")
+    found = parse_commands("A=1 cat <in 2>err 'a b' | sort -u >out; echo \"x $(date +%s)\" &")
     assert [(c.words, c.has_input) for c in found] == [
         (["A=1", "cat", "a b"], True),
         (["sort", "-u"], True),

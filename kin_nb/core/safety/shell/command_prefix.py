@@ -82,12 +82,12 @@ def _word(command: str, position: int) -> tuple[str | None, int]:
     return word, position
 
 
-def reaches_out(word: str) -> bool:
+def reaches_outside(word: str) -> bool:
     """Whether an argument names a program to run, a place outside the workspace, or a sensitive file."""
-    return _runs_something(word) or leads_elsewhere(word)
+    return _runs_something(word) or leaves_workspace(word)
 
 
-def leads_elsewhere(word: str) -> bool:
+def leaves_workspace(word: str) -> bool:
     """Whether an argument names a place outside the workspace, or a sensitive file."""
     if _LEAVES_THE_WORKSPACE.search(word) or _EVALUATED_INDEX.search(word):
         return True
@@ -96,7 +96,7 @@ def leads_elsewhere(word: str) -> bool:
     )
 
 
-def links_elsewhere(word: str, root: Path) -> bool:
+def links_outside(word: str, root: Path) -> bool:
     """Whether a symbolic link in an argument leads out of the workspace, or to a sensitive file. It need not exist."""
     top = os.path.realpath(root)
     option_value = word[2:] if word.startswith("-") else ""
@@ -117,7 +117,7 @@ def _runs_something(word: str) -> bool:
     return word.startswith("-") and len(name) > 1 and any(option.startswith(name) for option in _RUNNING_OPTIONS)
 
 
-def git_words(words: list[str]) -> tuple[list[str], list[str]]:
+def split_git_options(words: list[str]) -> tuple[list[str], list[str]]:
     """A git command without the options before its subcommand, and these: `git -C x push` is (`git push`, `-C x`)."""
     position = 1
     while position < len(words) and words[position].startswith("-"):
@@ -318,7 +318,7 @@ _REACHING_GIT = _set("fetch pull")
 
 
 @dataclass(frozen=True)
-class Beginning:
+class CommandPrefix:
     """The words of a command that an approval may name, and the options that those after them may be.
 
     `only_looks`: it covers what is proven to only read, and nothing else. `needs`: one of these stands before all
@@ -327,15 +327,15 @@ class Beginning:
 
     words: list[str]
     options: frozenset[str] = frozenset()
-    only_looks: bool = False
-    needs: frozenset[str] = frozenset()
+    read_only: bool = False
+    required: frozenset[str] = frozenset()
 
-    def covers(self, words: list[str], spelled: Collection[str] = ()) -> bool:
+    def covers(self, words: list[str], listed_words: Collection[str] = ()) -> bool:
         """Whether it covers a command that is not proven to only read. `spelled`: words that somebody has written out."""
-        if self.only_looks:
+        if self.read_only:
             return False
-        rest = self.arguments(words, spelled)
-        if self.needs and not self._has_what_it_needs(words[len(self.words) :]):
+        rest = self.arguments(words, listed_words)
+        if self.required and not self._has_what_it_needs(words[len(self.words) :]):
             return False
         if self.words[:1] == ["git"] and self.words[-1] in _REACHING_GIT and any(":" in word for word in rest):
             return False  # another host
@@ -343,14 +343,14 @@ class Beginning:
             return False  # a module of another host
         return all(self._is_listed(word) for word in rest)
 
-    def arguments(self, words: list[str], spelled: Collection[str] = ()) -> list[str]:
-        return [word for word in words[len(self.words) :] if word not in spelled]
+    def arguments(self, words: list[str], listed_words: Collection[str] = ()) -> list[str]:
+        return [word for word in words[len(self.words) :] if word not in listed_words]
 
     def _has_what_it_needs(self, words: list[str]) -> bool:
         """`-l=false` takes it back."""
         options = list(takewhile(lambda word: word.startswith("-") and word != "--", words))
         taken_back = any("=" in word for word in words if word.startswith("-"))
-        return not self.needs.isdisjoint(options) and not taken_back
+        return not self.required.isdisjoint(options) and not taken_back
 
     def _is_listed(self, word: str) -> bool:
         """`@file` gives options that nobody sees."""
@@ -372,7 +372,7 @@ class Beginning:
         return True
 
 
-def command_prefix(command: str, *, harmless: bool = False, root: Path | None = None) -> str | None:
+def command_prefix(command: str, *, read_only: bool = False, root: Path | None = None) -> str | None:
     """What "approve for this session" covers, or None: then only the very same text.
 
     The program, or program and subcommand where there are such (`git diff`, `npm run build`, `make test`), or
@@ -380,35 +380,35 @@ def command_prefix(command: str, *, harmless: bool = False, root: Path | None = 
     `harmless`: it is proven to only read. `root`: where its links are followed; without, it is judged by spelling alone.
     """
     words = plain_words(command)
-    if words is None or any(leads_elsewhere(word) for word in words[1:]):
+    if words is None or any(leaves_workspace(word) for word in words[1:]):
         return None
-    found = beginning(words)
-    if found is None or not (harmless or found.covers(words)):
+    found = find_prefix(words)
+    if found is None or not (read_only or found.covers(words)):
         return None
-    if root is not None and not harmless and any(links_elsewhere(word, root) for word in found.arguments(words)):
+    if root is not None and not read_only and any(links_outside(word, root) for word in found.arguments(words)):
         return None
     return " ".join(found.words)
 
 
-def is_listed(program: str) -> bool:
+def is_known_program(program: str) -> bool:
     """Whether something is known about it. What has no beginning all the same is then more than what is known."""
     return program in _PROGRAMS
 
 
-def beginning(words: list[str], modules: bool = False) -> Beginning | None:
+def find_prefix(words: list[str], modules: bool = False) -> CommandPrefix | None:
     """The longest one that is known; None where the program is not. `modules`: also those of `python -m`."""
     program, arguments = words[0], words[1:]
     if program.startswith(("python", "pypy")):
         is_module = _PYTHON.match(program) and arguments[:1] == ["-m"]
         return _after(words[:2], arguments[1:], modules=True) if is_module else None
     if modules and program in _MODULES:
-        return Beginning([program], _MODULES[program])
+        return CommandPrefix([program], _MODULES[program])
     if program in _LOOKING or program in _OPTIONS:
         return _known(program, words[:1])
     if not arguments or not _PLAIN_SUBCOMMAND.match(arguments[0]):
         return None
     if program in _ONE_TARGET:
-        return Beginning(words) if len(words) == 2 else None  # noqa: PLR2004  (a second target is another command)
+        return CommandPrefix(words) if len(words) == 2 else None  # noqa: PLR2004  (a second target is another command)
     if (program, arguments[0]) in _RUNNERS:
         return _after(words[:2], arguments[1:])
     name = f"{program} {arguments[0]}"
@@ -422,11 +422,13 @@ def beginning(words: list[str], modules: bool = False) -> Beginning | None:
     )
 
 
-def _known(name: str, words: list[str]) -> Beginning:
-    return Beginning(words, _OPTIONS.get(name, frozenset()), name in _LOOKING, _PRINTS_NO_FILE.get(name, frozenset()))
+def _known(name: str, words: list[str]) -> CommandPrefix:
+    return CommandPrefix(
+        words, _OPTIONS.get(name, frozenset()), name in _LOOKING, _PRINTS_NO_FILE.get(name, frozenset())
+    )
 
 
-def _after(start: list[str], rest: list[str], *, modules: bool = False) -> Beginning | None:
+def _after(start: list[str], rest: list[str], *, modules: bool = False) -> CommandPrefix | None:
     """That of a command that follows `uv run` or `python -m`."""
-    found = beginning(rest, modules) if rest else None
+    found = find_prefix(rest, modules) if rest else None
     return None if found is None else replace(found, words=start + found.words)

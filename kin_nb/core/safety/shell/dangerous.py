@@ -15,24 +15,24 @@ from itertools import pairwise
 from pathlib import Path
 
 from kin_nb.core.safety.shell.judgement import shown
-from kin_nb.core.safety.shell.reader.continuations import joined
+from kin_nb.core.safety.shell.reader.continuations import join_continuations
 from kin_nb.core.safety.shell.reader.nested_commands import (
-    FOR_EACH_FOUND,
+    FIND_EXEC_OPTIONS,
     SHELLS,
     SOURCES,
     STANDARD_INPUT,
-    carried,
-    only_checks,
-    program_word,
+    checks_syntax_only,
+    nested_command,
+    program_index,
     simple_commands,
 )
 from kin_nb.core.safety.shell.reader.simple_command import (
-    FETCHERS,
+    DOWNLOADERS,
     SimpleCommand,
+    find_roots,
     is_assignment,
     program,
-    searched,
-    written,
+    written_files,
 )
 
 LONGEST = 50_000
@@ -69,17 +69,17 @@ _A_FEW_WORDS = 6
 
 def danger(command: str, root: Path, environment: Mapping[str, str] = os.environ) -> str:
     """Why the line must never run, naming the part of it; "" when nothing in it is known to be dangerous."""
-    if len(command) <= LONGEST and joined(command) is None:
+    if len(command) <= LONGEST and join_continuations(command) is None:
         return r"where it goes on after a \ at the end of a line, it cannot be read for certain; it may be written on one line"
-    place = CwdTracker(root, environment)
-    rules = (*_RULES, FetchedPrograms().why)
+    tracker = CwdTracker(root, environment)
+    rules = (*_RULES, DownloadedPrograms().why)
     for found in simple_commands(command[:LONGEST]):
-        place.enter(found.level)
-        why = next((why for rule in rules if (why := rule(found, place))), "")
+        tracker.enter(found.level)
+        why = next((why for rule in rules if (why := rule(found, tracker))), "")
         if why:
             return why
         if program(found) in ("cd", "pushd", "popd"):
-            place.follow(found)
+            tracker.follow(found)
     return ""
 
 
@@ -101,43 +101,43 @@ def _has(command: SimpleCommand, letters: str, long: str) -> bool:
     return False
 
 
-def _deletes(command: SimpleCommand, place: CwdTracker) -> str:
+def _deletes(command: SimpleCommand, tracker: CwdTracker) -> str:
     name = program(command)
     if name == "rm" and _has(command, "rR", "recursive"):
-        return _on_protected(_operands(command), place, "would delete {}, and all that is below", with_workspace=True)
+        return _on_protected(_operands(command), tracker, "would delete {}, and all that is below", with_workspace=True)
     if name == "find" and ("-delete" in command.words or _deletes_each_found(command)):
-        return _on_protected(searched(command), place, "would delete what is below {}")
+        return _on_protected(find_roots(command), tracker, "would delete what is below {}")
     return ""
 
 
 def _deletes_each_found(command: SimpleCommand) -> bool:
     for at, word in enumerate(command.words, 1):
-        run = SimpleCommand(command.words[at : at + _A_FEW_WORDS] if word in FOR_EACH_FOUND else [])
+        run = SimpleCommand(command.words[at : at + _A_FEW_WORDS] if word in FIND_EXEC_OPTIONS else [])
         while run.words and program(run) not in _DELETERS:
-            run = carried(run)
+            run = nested_command(run)
         if run.words:
             return True
     return False
 
 
-def _opens_or_moves(command: SimpleCommand, place: CwdTracker) -> str:
+def _changes_rights_or_moves(command: SimpleCommand, tracker: CwdTracker) -> str:
     name = program(command)
     if name in ("chmod", "chown", "chgrp") and _has(command, "R", "recursive"):
         what = f"would change the rights of all that is below {{}} ({name} -R)"
-        return _on_protected(_operands(command)[1:], place, what)
+        return _on_protected(_operands(command)[1:], tracker, what)
     if name == "mv":
-        return _on_protected(_copied(command)[0], place, "would move {} away", with_workspace=True)
+        return _on_protected(_copy_operands(command)[0], tracker, "would move {} away", with_workspace=True)
     return ""
 
 
-def _on_protected(words: list[str], place: CwdTracker, what: str, *, with_workspace: bool = False) -> str:
-    found = next((word for word in words if word and place.is_protected(word, with_workspace=with_workspace)), None)
+def _on_protected(words: list[str], tracker: CwdTracker, what: str, *, with_workspace: bool = False) -> str:
+    found = next((word for word in words if word and tracker.is_protected(word, with_workspace=with_workspace)), None)
     return "" if found is None else f"it {what.format(shown(found))}"
 
 
-def _writes_where_nobody_should(command: SimpleCommand, place: CwdTracker) -> str:
+def _writes_device_or_accounts(command: SimpleCommand, tracker: CwdTracker) -> str:
     for word in _targets(command):
-        path = place.path(word)
+        path = tracker.path(word)
         if path.startswith("/dev/") and not path.removeprefix("/dev/").startswith(_HARMLESS_DEVICES):
             return f"it would write to the device {shown(word)}"
         if _ACCOUNTS.match(path) or path == "/proc/sysrq-trigger":
@@ -151,16 +151,16 @@ def _targets(command: SimpleCommand) -> Iterator[str]:
     name = program(command)
     if name == "dd":
         yield from (word.removeprefix("of=") for word in _operands(command) if word.startswith("of="))
-    elif name == "tee" or (_FORMATTERS.match(name) and not _only_looks(command)):
+    elif name == "tee" or (_FORMATTERS.match(name) and not _only_lists(command)):
         yield from _operands(command)
     elif name in ("cp", "mv", "install", "ln", "rsync"):
-        sources, target = _copied(command)
+        sources, target = _copy_operands(command)
         yield from (target, *(posixpath.join(target, posixpath.basename(source)) for source in sources))
     elif name in ("rm", "truncate", "unlink") or (name == "sed" and _has(command, "i", "in-place")):
         yield from _operands(command)
 
 
-def _copied(command: SimpleCommand) -> tuple[list[str], str]:
+def _copy_operands(command: SimpleCommand) -> tuple[list[str], str]:
     """What `cp`, `mv` and their like are told to copy, and where to, which may be a folder."""
     words = _operands(command)
     for option, after in pairwise([*command.words, ""]):
@@ -171,7 +171,7 @@ def _copied(command: SimpleCommand) -> tuple[list[str], str]:
     return words[:-1], "".join(words[-1:])
 
 
-def _only_looks(command: SimpleCommand) -> bool:
+def _only_lists(command: SimpleCommand) -> bool:
     """Whether what could format a disk is told to list what is on it, or only to say what it would do."""
     name, words = program(command), command.words[1:]
     if name == "wipefs":
@@ -183,9 +183,9 @@ def _only_looks(command: SimpleCommand) -> bool:
     return bool(re.match(r"mke2fs|mkfs\.ext\d", name)) and "-n" in words
 
 
-def _ends_the_machine(command: SimpleCommand, place: CwdTracker) -> str:
+def _stops_machine(command: SimpleCommand, tracker: CwdTracker) -> str:
     name, words = program(command), command.words[1:]
-    if "--help" in words or not _is_of_the_system(command, place):
+    if "--help" in words or not _is_system_program(command, tracker):
         return ""
     if name in _POWER and {"-c", "--show"}.isdisjoint(words):
         return f"{shown(name)} would stop this machine"
@@ -197,26 +197,26 @@ def _ends_the_machine(command: SimpleCommand, place: CwdTracker) -> str:
     return f"{shown(' '.join(command.words))} would end every process" if every else ""
 
 
-def _is_of_the_system(command: SimpleCommand, place: CwdTracker) -> bool:
+def _is_system_program(command: SimpleCommand, tracker: CwdTracker) -> bool:
     """Or at least not a program of the project that happens to have the name of one."""
     word = command.words[0] if command.words else ""
-    return "/" not in word or _SYSTEM_PROGRAMS.fullmatch(posixpath.dirname(place.path(word))) is not None
+    return "/" not in word or _SYSTEM_PROGRAMS.fullmatch(posixpath.dirname(tracker.path(word))) is not None
 
 
-def _fork_bomb(command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG001  (a rule like the others)
+def _fork_bomb(command: SimpleCommand, tracker: CwdTracker) -> str:  # noqa: ARG001  (a rule like the others)
     """A function that starts itself twice: beside itself, or through a pipe."""
     name = command.function
     if not name or command.words[:1] != [name]:
         return ""
-    twice = command.beside or any(before.words[:1] == [name] for before in command.inputs)
+    twice = command.background or any(before.words[:1] == [name] for before in command.inputs)
     return f"{shown(name)} is a function that starts itself again and again, a fork bomb" if twice else ""
 
 
 _RULES: tuple[Callable[[SimpleCommand, CwdTracker], str], ...] = (
     _deletes,
-    _opens_or_moves,
-    _writes_where_nobody_should,
-    _ends_the_machine,
+    _changes_rights_or_moves,
+    _writes_device_or_accounts,
+    _stops_machine,
     _fork_bomb,
 )
 
@@ -224,18 +224,18 @@ _RULES: tuple[Callable[[SimpleCommand, CwdTracker], str], ...] = (
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|php|lua)[\d.]*$")
 
 
-class FetchedPrograms:
+class DownloadedPrograms:
     """Programs that come from the network: by a pipe, as `sh -c "$(curl ...)"`, or as a file that the line fetches and runs.
 
     For the commands of one line: what brings nothing from the network is looked at once only.
     """
 
     def __init__(self) -> None:
-        self._bring_nothing: set[SimpleCommand] = set()
+        self._clean: set[SimpleCommand] = set()
 
-    def why(self, command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG002  (a rule like the others)
-        fetcher = self._fetcher(_behind_the_program(command))
-        by = "" if 0 in command.made_by else f", with {shown(program(command))}"
+    def why(self, command: SimpleCommand, tracker: CwdTracker) -> str:  # noqa: ARG002  (a rule like the others)
+        fetcher = self._fetcher(_producers_of_program(command))
+        by = "" if 0 in command.producers else f", with {shown(program(command))}"
         return f"it would run what {shown(fetcher)} brings from the network{by}" if fetcher else ""
 
     def _fetcher(self, commands: list[SimpleCommand]) -> str:
@@ -243,35 +243,35 @@ class FetchedPrograms:
         waiting = list(commands)
         while waiting:
             command = waiting.pop()
-            if command in self._bring_nothing:
+            if command in self._clean:
                 continue
             inner = command
             while inner.words:
-                if program(inner) in FETCHERS:
+                if program(inner) in DOWNLOADERS:
                     return program(inner)
-                inner = carried(inner)
-            self._bring_nothing.add(command)
+                inner = nested_command(inner)
+            self._clean.add(command)
             waiting += command.inputs
-            waiting += [made for behind in command.made_by.values() for made in behind]
+            waiting += [made for behind in command.producers.values() for made in behind]
         return ""
 
 
-def _behind_the_program(command: SimpleCommand) -> list[SimpleCommand]:
+def _producers_of_program(command: SimpleCommand) -> list[SimpleCommand]:
     """The commands that print, or write, the program that this one runs."""
     name, words = program(command), command.words
     if name in SOURCES or name == "eval":
-        return command.inputs if STANDARD_INPUT & set(words[1:2]) else command.made_by.get(1, [])
-    if only_checks(command):
+        return command.inputs if STANDARD_INPUT & set(words[1:2]) else command.producers.get(1, [])
+    if checks_syntax_only(command):
         return []
     if name in SHELLS or _INTERPRETER.match(name):
-        index = program_word(command)
-        return command.inputs if index is None else command.made_by.get(index, [])
+        index = program_index(command)
+        return command.inputs if index is None else command.producers.get(index, [])
     if not words or is_assignment(words[0]):
         return []
-    made = command.made_by.get(0, [])
+    made = command.producers.get(0, [])
     if "/" in words[0] or "$" in words[0]:
         return made
-    return [maker for maker in made if any(_is_searched(file) for file in written(maker))]
+    return [maker for maker in made if any(_is_searched(file) for file in written_files(maker))]
 
 
 def _is_searched(file: str) -> bool:

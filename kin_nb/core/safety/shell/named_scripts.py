@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from kin_nb.core.safety.shell.reader.nested_commands import SHELLS, SOURCES, program_word, simple_commands
+from kin_nb.core.safety.shell.reader.nested_commands import SHELLS, SOURCES, program_index, simple_commands
 from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand, program
 
 _SUFFIXES = frozenset(
@@ -160,7 +160,7 @@ def _run_by(command: SimpleCommand, place: str) -> Iterator[str]:
     given = {0} if "/" in words[0] else set()
     for begin in (at for at, word in enumerate(words) if _runs_files(word)):  # `poetry run python x`
         own = replace(command, words=words[begin:])
-        index = 1 if program(own) in SOURCES else program_word(own)
+        index = 1 if program(own) in SOURCES else program_index(own)
         given |= {begin + index} if index is not None else set()
         if index is None or words[begin + index : begin + index + 1] == ["-"]:
             yield from (_in(place, word) for printer in command.inputs for word in printer.words[1:])

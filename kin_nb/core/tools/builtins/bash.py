@@ -34,17 +34,17 @@ from kin_nb.core.processes.supervised import Ended, run_process
 from kin_nb.core.redaction import Redactor, is_secret_name
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.command_prefix import (
-    beginning,
-    git_words,
-    is_listed,
-    leads_elsewhere,
-    links_elsewhere,
+    find_prefix,
+    is_known_program,
+    leaves_workspace,
+    links_outside,
     plain_words,
-    reaches_out,
+    reaches_outside,
+    split_git_options,
 )
 from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
-from kin_nb.core.safety.shell.read_only.working_dir import for_readers
+from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
 from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
@@ -243,7 +243,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         environment, proven = self.environment(), command in self.state.proven
         self.state.proven.discard(command)
         if self._judged(command).kind == "harmless":
-            return for_readers(environment, self.config.env)
+            return read_only_environment(environment, self.config.env)
         if proven:
             raise ToolError("What it does has changed since it was looked at, by a file or a setting. Nothing was run.")
         return environment
@@ -298,17 +298,17 @@ def pattern_allows(pattern: str, command: str, root: Path, is_harmless: Callable
     if words == spelled:
         return True
     if named[0] == "git":
-        named, options = git_words(named)
+        named, options = split_git_options(named)
         if any(option not in (*_HARMLESS_GIT_OPTIONS, *spelled) for option in options):
             return False
         if not "".join(spelled[1:2]).startswith("-"):
             words = [*words[:1], *named[1:]]
-    known = beginning(named)
-    reaches = reaches_out if known is None else leads_elsewhere  # the options of those are listed
+    known = find_prefix(named)
+    reaches = reaches_outside if known is None else leaves_workspace  # the options of those are listed
     if not _pattern_fits(pattern, words) or any(reaches(word) and word not in spelled for word in words[1:]):
         return False
-    covered = not is_listed(named[0]) if known is None else known.covers(named, spelled)
-    links = (word for word in words[1:] if word not in spelled and links_elsewhere(word, root))
+    covered = not is_known_program(named[0]) if known is None else known.covers(named, spelled)
+    links = (word for word in words[1:] if word not in spelled and links_outside(word, root))
     return (covered and not any(links)) or is_harmless()
 
 
@@ -328,14 +328,16 @@ def _of_git(words: list[str]) -> Iterator[list[str]]:
     """What a git command does, without the options before its subcommand; and what an alias stands for that these make."""
     if words[0] != "git":
         return
-    plain, options = git_words(words)
+    plain, options = split_git_options(words)
     yield plain
     for setting in options:
         name, _, value = setting.removeprefix("-c").partition("=")
         if name.casefold() == f"alias.{''.join(plain[1:2])}".casefold():
             text = value.split()
             yield (
-                [text[0].lstrip("!"), *text[1:]] if value.startswith("!") else git_words(["git", *text, *plain[2:]])[0]
+                [text[0].lstrip("!"), *text[1:]]
+                if value.startswith("!")
+                else split_git_options(["git", *text, *plain[2:]])[0]
             )
 
 

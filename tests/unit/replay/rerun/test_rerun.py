@@ -14,7 +14,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.file_history.file_changes import Content, file_change
 from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord, sha256
-from kin_nb.core.safety.approvals import NOBODY
+from kin_nb.core.safety.approvals import NO_APPROVER
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import Preview
 from kin_nb.replay.errors import ReplayEndedError
@@ -112,7 +112,7 @@ async def test_a_refusal_without_a_note_stops_the_turn_as_it_did(workspace):
 @pytest.mark.parametrize(
     ("by", "output"),
     [
-        ("headless", NOBODY.format(tool="bash", reason="bash runs a command")),
+        ("headless", NO_APPROVER.format(tool="bash", reason="bash runs a command")),
         ("DenyRules", "bash was refused: your configuration forbids this call of bash ([tools.bash])"),
         ("DenyWhilePlanning", "bash was refused: plan mode is on"),
         ("callback", "The person refused this call and says: no"),

@@ -28,7 +28,7 @@ class Invocation:
 
     name: str
     words: Sequence[str]
-    place: WorkingDir
+    working_dir: WorkingDir
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,11 @@ class CommandSpec:
             search = self.search(found) if self.search else None
             about = operands or (["."] if self.here or search is not None else [])
             shown = [word for word in about if word != "-"]
-            reads += [call.place.named(word) for word in shown] if self.operands == "names" else shown
+            reads += [call.working_dir.named(word) for word in shown] if self.operands == "names" else shown
             if search is not None:
-                reads += [secret for word in shown for secret in islice(call.place.secrets_below(word, search), _NAMED)]
+                reads += [
+                    secret for word in shown for secret in islice(call.working_dir.secrets_below(word, search), _NAMED)
+                ]
         return [*reads, *(self.check(call, found) if self.check else ())]
 
 
@@ -130,7 +132,7 @@ class _Reader:
         """An option, or `--`, after an operand: BSD's getopt takes it for one more."""
         if self._program.options_first and word != "-":
             raise UnprovenError(f"`{self._call.name}` may take {word!r} for a file, so late among its words")
-        if self._program.operands in ("files", "pattern") and os.path.lexists(self._call.place.path(word)):
+        if self._program.operands in ("files", "pattern") and os.path.lexists(self._call.working_dir.path(word)):
             self._files.append(word)
 
     def _add(self, name: str, value: str | None = None) -> None:
@@ -176,7 +178,11 @@ class _Reader:
         ):
             raise UnprovenError(f"`{self._call.name} {option}` lacks its value")
         value = self._rest.pop(0)
-        if self._operands and self._program.operands in ("files", "pattern") and self._call.place.path(value).exists():
+        if (
+            self._operands
+            and self._program.operands in ("files", "pattern")
+            and self._call.working_dir.path(value).exists()
+        ):
             self._files.append(value)  # BSD's getopt takes all that follows an operand for files
         return value
 

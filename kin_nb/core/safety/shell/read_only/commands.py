@@ -42,7 +42,7 @@ def _find(call: Invocation, found: ParsedArgs) -> Iterable[str]:
             words.pop(0)
         elif word not in _ALONE:
             raise UnprovenError(f"`find {word}` {_FIND['why'].get(word, 'is not known to be harmless')}")
-    return [call.place.named(path) for path in paths or ["."]]
+    return [call.working_dir.named(path) for path in paths or ["."]]
 
 
 class _Find(CommandSpec):
@@ -183,8 +183,8 @@ class _AsksForVersion(CommandSpec):
 
 def _no_toolchain_here(call: Invocation, _found: ParsedArgs) -> Iterable[str]:
     """rustup runs the toolchain that a folder names, which may be a program of the folder's own."""
-    home = call.place.environment.get("HOME")
-    for folder in (call.place.cwd, *call.place.cwd.parents):
+    home = call.working_dir.environment.get("HOME")
+    for folder in (call.working_dir.cwd, *call.working_dir.cwd.parents):
         if str(folder) != home and any(
             (folder / name).exists() for name in ("rust-toolchain", "rust-toolchain.toml", ".cargo")
         ):
@@ -193,7 +193,7 @@ def _no_toolchain_here(call: Invocation, _found: ParsedArgs) -> Iterable[str]:
 
 
 def _pip(call: Invocation, found: ParsedArgs) -> Iterable[str]:
-    if "PYTHONPATH" in call.place.environment:
+    if "PYTHONPATH" in call.working_dir.environment:
         raise UnprovenError(f"`{call.name}` may load modules from the folders in PYTHONPATH")
     if (
         found.operands[:1] == ["show"]

@@ -46,7 +46,7 @@ def _awk(call: Invocation, found: ParsedArgs) -> Iterable[str]:
         raise UnprovenError(
             f"the `{call.name}` program {shown_word(program)} is not known to write nothing and run nothing"
         )
-    there = [word for word in files if not _ASSIGNMENT.match(word) or os.path.lexists(call.place.path(word))]
+    there = [word for word in files if not _ASSIGNMENT.match(word) or os.path.lexists(call.working_dir.path(word))]
     return [word for word in there if word != "-"]
 
 

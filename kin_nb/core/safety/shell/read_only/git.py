@@ -14,13 +14,13 @@ from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.read_only.command_spec import Check, CommandSpec, Invocation, ParsedArgs, section, specs
 from kin_nb.core.safety.shell.read_only.git_config import (
-    borrowed,
-    check_settings,
-    git_folder,
-    own_settings,
-    settings_folder,
+    check_repository_config,
+    common_git_dir,
+    external_sources,
+    find_repository,
+    user_config_files,
 )
-from kin_nb.core.safety.shell.read_only.git_content import secrets_shown, shows_content
+from kin_nb.core.safety.shell.read_only.git_content import exposed_secrets, shows_content
 from kin_nb.core.safety.shell.read_only.working_dir import holds_credentials
 
 _RUNS_GPG = re.compile(r"%[-+ ]?G|signature")
@@ -73,12 +73,12 @@ def _remote(call: Invocation, found: ParsedArgs) -> Iterable[str]:
 
 def _rewriting(call: Invocation) -> Iterator[str]:
     """The person's own settings, where they may put credentials into the addresses that are shown (url.*.insteadOf)."""
-    environment = call.place.environment
+    environment = call.working_dir.environment
     if any(
         name.startswith("GIT_CONFIG_KEY_") and "insteadof" in value.casefold() for name, value in environment.items()
     ):
         raise UnprovenError("git is told by a variable to show other addresses, which may hold credentials")
-    for file in own_settings(environment):
+    for file in user_config_files(environment):
         text = (read_settings(file) or "").casefold()
         if "[include" in text or ("insteadof" in text and "@" in text):
             yield str(file)
@@ -100,7 +100,7 @@ def _config(call: Invocation, found: ParsedArgs) -> Iterable[str]:
 
 def _addresses(call: Invocation) -> Iterator[str]:
     """The settings, where they hold credentials: an address shows them."""
-    settings = settings_folder(call.place.cwd)
+    settings = common_git_dir(call.working_dir.cwd)
     if settings is not None and holds_credentials(settings):
         yield str(settings / "config")
 
@@ -113,9 +113,9 @@ def _symbolic_ref(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
 
 def _within_worktree(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     """With no repository, or with a path outside it, `git diff` compares any two files or folders."""
-    repository = git_folder(call.place.cwd)
+    repository = find_repository(call.working_dir.cwd)
     for word in found.operands:
-        path = Path(posixpath.normpath(posixpath.join(call.place.cwd, word)))
+        path = Path(posixpath.normpath(posixpath.join(call.working_dir.cwd, word)))
         if repository is None or not path.is_relative_to(repository[0]):
             raise UnprovenError(f"`git diff` with {word!r} compares files that are in no repository")
     if len(found.operands) == 2 and repository is not None and not all(map(_is_own, repository)):  # noqa: PLR2004
@@ -153,22 +153,28 @@ class _Git(CommandSpec):
             if word == "--version" and not words:
                 return []
             if word == "-C" and words:
-                call = replace(call, place=call.place.moved(words.pop(0)))
+                call = replace(call, working_dir=call.working_dir.moved(words.pop(0)))
             elif word not in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
                 raise UnprovenError(f"`git {word}` is not a flag known to be harmless")
         command = words.pop(0) if words else ""
         known = _COMMANDS.get(command)
         if known is None:
             raise UnprovenError(f"`git {command}` is not known to only show".replace(" `", "`"))
-        if any(name in call.place.environment for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")):
+        if any(name in call.working_dir.environment for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")):
             raise UnprovenError("git is told by a variable to look elsewhere")
         own = replace(call, name=f"git {command}", words=words)
         before_paths = words[: words.index("--")] if "--" in words else words
-        told = [word for word in before_paths if word.startswith("--ignore-submodules")]
-        skips = bool(told) and not set(told) & _ENTERING
-        check_settings(call.place.cwd, enters_submodules=command in _LOOK_INTO_SUBMODULES and not skips)
-        shown = secrets_shown(own) if shows_content(command, words) else ()
-        return [str(call.place.cwd), *borrowed(own.place.cwd, own.place.root), *known.prove(own), *_paths(own), *shown]
+        ignoring = [word for word in before_paths if word.startswith("--ignore-submodules")]
+        skips = bool(ignoring) and not set(ignoring) & _ENTERING
+        check_repository_config(call.working_dir.cwd, enters_submodules=command in _LOOK_INTO_SUBMODULES and not skips)
+        shown = exposed_secrets(own) if shows_content(command, words) else ()
+        return [
+            str(call.working_dir.cwd),
+            *external_sources(own.working_dir.cwd, own.working_dir.root),
+            *known.prove(own),
+            *_paths(own),
+            *shown,
+        ]
 
 
 _ENTERING = {"--ignore-submodules=none", "--ignore-submodules=untracked"}
@@ -181,10 +187,10 @@ def _paths(call: Invocation) -> Iterator[str]:
         if word == "--" and not only_paths:
             only_paths = True
         elif only_paths or not word.startswith("-") or word.startswith("-L"):
-            if only_paths or call.name == "git blame" or os.path.lexists(call.place.path(word)):
-                yield posixpath.join(call.place.cwd, word)
+            if only_paths or call.name == "git blame" or os.path.lexists(call.working_dir.path(word)):
+                yield posixpath.join(call.working_dir.cwd, word)
             yield from (
-                posixpath.join(call.place.cwd, name)
+                posixpath.join(call.working_dir.cwd, name)
                 for colon in re.finditer(":", word)
                 if (name := word[colon.end() :].lstrip("!^/"))
             )

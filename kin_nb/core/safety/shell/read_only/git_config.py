@@ -50,12 +50,12 @@ _INERT = re.compile(
 )
 
 
-def check_settings(cwd: Path, *, enters_submodules: bool) -> None:
+def check_repository_config(cwd: Path, *, enters_submodules: bool) -> None:
     """Raises UnprovenError when git, run in `cwd`, could run a program that the repository's files name.
 
     `enters_submodules`: the command looks into submodules, as status and diff do.
     """
-    found = git_folder(cwd)
+    found = find_repository(cwd)
     if found is None:
         return
     worktree, folder = found
@@ -77,7 +77,7 @@ def check_settings(cwd: Path, *, enters_submodules: bool) -> None:
         )
 
 
-def own_settings(environment: Mapping[str, str]) -> Iterator[Path]:
+def user_config_files(environment: Mapping[str, str]) -> Iterator[Path]:
     """The files of the person's settings and the machine's, which git trusts."""
     home = Path(environment.get("HOME") or "/")
     xdg = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
@@ -87,21 +87,21 @@ def own_settings(environment: Mapping[str, str]) -> Iterator[Path]:
         yield Path(environment.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
 
 
-def own_settings_say(environment: Mapping[str, str], pattern: re.Pattern[str]) -> bool:
+def user_config_matches(environment: Mapping[str, str], pattern: re.Pattern[str]) -> bool:
     given = (
         value for name, value in environment.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_PARAMETERS"))
     )
-    texts = (read_settings(file) or "" for file in own_settings(environment))
+    texts = (read_settings(file) or "" for file in user_config_files(environment))
     return any(pattern.search(text) for text in chain(given, texts))
 
 
-def settings_folder(cwd: Path) -> Path | None:
+def common_git_dir(cwd: Path) -> Path | None:
     """Where the settings of the repository are that git would find from `cwd`."""
-    found = git_folder(cwd)
+    found = find_repository(cwd)
     return None if found is None else _shared_folder(found[1])
 
 
-def git_folder(cwd: Path) -> tuple[Path, Path] | None:
+def find_repository(cwd: Path) -> tuple[Path, Path] | None:
     """The worktree and the git folder that git would find from `cwd`; None when there is none.
 
     Raises UnprovenError for what only might be a git folder: git would skip it, or take it, by rules of its own.
@@ -122,13 +122,13 @@ def git_folder(cwd: Path) -> tuple[Path, Path] | None:
     return None
 
 
-def borrowed(cwd: Path, root: Path) -> Iterator[str]:
+def external_sources(cwd: Path, root: Path) -> Iterator[str]:
     """What git takes a repository's content from, in `cwd`, that is neither in its worktree nor in the workspace `root`.
 
     A linked worktree is as git makes one when its repository names it as well; that is its own. Raises UnprovenError
     for what cannot be read for certain.
     """
-    found = git_folder(cwd)
+    found = find_repository(cwd)
     if found is None:
         return
     worktree, folder = found
@@ -138,7 +138,7 @@ def borrowed(cwd: Path, root: Path) -> Iterator[str]:
     lent = [shared / "objects" / line for line in _alternates(shared)]
     for path in (folder, shared, *_links(shared), *lent):
         real = path.resolve()
-        if not any(real.is_relative_to(place) for place in own):
+        if not any(real.is_relative_to(working_dir) for working_dir in own):
             yield str(real)
 
 
@@ -220,7 +220,7 @@ _EXTENDED = 0x4000
 _LONGEST = 0xFFF
 
 
-def tracked(folder: Path, settings: Path) -> Iterator[str]:
+def tracked_paths(folder: Path, settings: Path) -> Iterator[str]:
     """The paths in the index of the git folder `folder`, whose settings are in `settings`.
 
     Raises UnprovenError for an index of another layout: versions 2 and 3 are read, in one file.

@@ -21,8 +21,13 @@ from pathlib import Path
 from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError, shown_word
 from kin_nb.core.safety.shell.read_only.command_spec import Invocation
-from kin_nb.core.safety.shell.read_only.git_config import git_folder, own_settings_say, settings_folder, tracked
-from kin_nb.core.safety.shell.read_only.working_dir import SECONDS, Search, WorkingDir, for_readers, is_secret
+from kin_nb.core.safety.shell.read_only.git_config import (
+    common_git_dir,
+    find_repository,
+    tracked_paths,
+    user_config_matches,
+)
+from kin_nb.core.safety.shell.read_only.working_dir import SECONDS, Search, WorkingDir, is_secret, read_only_environment
 
 _NAMED = 3
 """Tracked secrets that are named; one is enough to ask."""
@@ -60,12 +65,12 @@ def _tracked_secrets(cwd: Path) -> Iterator[str]:
 
     Raises UnprovenError when there are too many files to be sure.
     """
-    found = git_folder(cwd)
+    found = find_repository(cwd)
     if found is None:
         return
     worktree, folder = found
     deadline = time.monotonic() + SECONDS
-    for name in tracked(folder, settings_folder(cwd) or folder):
+    for name in tracked_paths(folder, common_git_dir(cwd) or folder):
         if time.monotonic() > deadline:
             raise UnprovenError("git tracks too many files to be sure that none is secret")
         folders, _, own_name = name.rpartition("/")
@@ -74,20 +79,20 @@ def _tracked_secrets(cwd: Path) -> Iterator[str]:
             yield str(worktree / name)
 
 
-def secrets_shown(call: Invocation) -> Iterator[str]:
+def exposed_secrets(call: Invocation) -> Iterator[str]:
     """Of a call that shows content: some of the files that git tracks or may have tracked, and that may hold secrets.
 
     Raises UnprovenError when git tracks too many files to be sure.
     """
-    if is_hidden(call):
+    if hides_secrets(call):
         return
-    check_objects(call)
-    yield from islice(_tracked_secrets(call.place.cwd), _NAMED)
-    if _shows_past(call):
-        yield from islice(_kept_out(call.place), _NAMED)
+    check_object_names(call)
+    yield from islice(_tracked_secrets(call.working_dir.cwd), _NAMED)
+    if _shows_history(call):
+        yield from islice(_untracked_secrets(call.working_dir), _NAMED)
 
 
-def _shows_past(call: Invocation) -> bool:
+def _shows_history(call: Invocation) -> bool:
     """Whether it shows content of commits, and not only of files that its words name."""
     command = call.name.removeprefix("git ")
     words = call.words[: call.words.index("--") if "--" in call.words else None]
@@ -97,7 +102,9 @@ def _shows_past(call: Invocation) -> bool:
         figures = _FIGURES & set(options) and not any(map(_PATCH.fullmatch, options))
         return not others or not all(map((_OF_HEAD if figures else _OF_A_FILE).fullmatch, others))
     paths = [
-        path for path in call.words[len(words) + 1 :] if _PLAIN_PATH.fullmatch(path) and call.place.path(path).is_file()
+        path
+        for path in call.words[len(words) + 1 :]
+        if _PLAIN_PATH.fullmatch(path) and call.working_dir.path(path).is_file()
     ]
     if command in ("log", "diff") and paths and len(paths) == len(call.words) - len(words) - 1:
         return False
@@ -107,18 +114,18 @@ def _shows_past(call: Invocation) -> bool:
         others = others[1:]
     if command in ("diff", "grep"):
         staged = {"--cached", "--staged"}.intersection(options) and command == "diff"
-        return bool(staged) or any(not os.path.lexists(call.place.path(word)) for word in others)
+        return bool(staged) or any(not os.path.lexists(call.working_dir.path(word)) for word in others)
     if command == "status":
         return True
     return command == "cat-file" and not all(map(_OF_A_FILE.fullmatch, others[-1:] or [""]))
 
 
-def _kept_out(place: WorkingDir) -> Iterator[str]:
+def _untracked_secrets(working_dir: WorkingDir) -> Iterator[str]:
     """Secrets that are kept out of the repository now: commits from before may hold them.
 
     Raises UnprovenError when there are too many files to be sure.
     """
-    found = git_folder(place.cwd)
+    found = find_repository(working_dir.cwd)
     if found is None:
         return
     worktree = found[0]
@@ -126,7 +133,7 @@ def _kept_out(place: WorkingDir) -> Iterator[str]:
         name = line.strip().strip("/").rpartition("/")[2]
         if is_secret(name) or is_secret(name.rstrip("*.")):
             yield str(worktree / name)
-    yield from place.secrets_below(str(worktree), Search(without=_NO_SECRETS_IN))
+    yield from working_dir.secrets_below(str(worktree), Search(without=_NO_SECRETS_IN))
 
 
 _COMMANDS = frozenset(("diff", "grep", "log", "reflog", "show", "stash", "status"))
@@ -153,27 +160,27 @@ _EXTERNAL = re.compile(r"(?i)\bexternal\b|\[include|include(if)?\.")
 _SECONDS = 10
 
 
-def is_hidden(call: Invocation) -> bool:
+def hides_secrets(call: Invocation) -> bool:
     """Whether the call shows nothing of files that may hold secrets, past ones neither."""
     command = call.name.removeprefix("git ")
-    found = git_folder(call.place.cwd)
+    found = find_repository(call.working_dir.cwd)
     if command not in _COMMANDS or found is None:
         return False
     worktree, folder = found
-    if not _are_plain(call, command, folder) or own_settings_say(call.place.environment, _EXTERNAL):
+    if not _words_are_known(call, command, folder) or user_config_matches(call.working_dir.environment, _EXTERNAL):
         return False
-    git = shutil.which("git", path=call.place.environment.get("PATH"))
-    return git is not None and _obeys_variables(git) and not _has_attributes(worktree, folder)
+    git = shutil.which("git", path=call.working_dir.environment.get("PATH"))
+    return git is not None and _supports_config_variables(git) and not _overrides_attributes(worktree, folder)
 
 
-def _are_plain(call: Invocation, command: str, folder: Path) -> bool:
+def _words_are_known(call: Invocation, command: str, folder: Path) -> bool:
     """The words before `--`: options that are known to keep to attributes, and commits. A search is of files alone."""
     words = list(call.words[: call.words.index("--")] if "--" in call.words else call.words)
     if not all(map(_OPTION.fullmatch, (word for word in words if word.startswith("-")))):
         return False
     others = [word for word in words if not word.startswith("-")]
     if command == "grep":
-        return all(os.path.lexists(call.place.path(word)) for word in others[1:])
+        return all(os.path.lexists(call.working_dir.path(word)) for word in others[1:])
     if command in ("reflog", "stash"):
         others = others[1:]
     return all(_is_commit(word, call, folder) for word in others)
@@ -184,12 +191,12 @@ def _is_commit(word: str, call: Invocation, folder: Path) -> bool:
     ends = [end for end in re.split(r"\.{2,3}", word) if end]
     if all(_COMMIT.fullmatch(end) or _is_branch(end, call, folder) or _kind(end, call) == "commit" for end in ends):
         return bool(ends)
-    return os.path.lexists(call.place.path(word)) and not re.fullmatch(r"[0-9a-fA-F]{4,64}", word)
+    return os.path.lexists(call.working_dir.path(word)) and not re.fullmatch(r"[0-9a-fA-F]{4,64}", word)
 
 
 def _is_branch(name: str, call: Invocation, folder: Path) -> bool:
     """And no tag, nor another name of git's own: those may lead to the content of a file."""
-    shared = settings_folder(call.place.cwd) or folder
+    shared = common_git_dir(call.working_dir.cwd) or folder
     packed = (read_settings(shared / "packed-refs") or "").split("\n")
 
     def has(*kinds: str) -> bool:
@@ -203,7 +210,7 @@ def _is_branch(name: str, call: Invocation, folder: Path) -> bool:
     return has("refs/heads", "refs/remotes")
 
 
-def check_objects(call: Invocation) -> None:
+def check_object_names(call: Invocation) -> None:
     """Raises UnprovenError where a word is the id, or another name, of a file's content, which git shows without its path."""
     command = call.name.removeprefix("git ")
     words = call.words[: call.words.index("--")] if "--" in call.words else call.words
@@ -218,31 +225,31 @@ def _kind(name: str, call: Invocation) -> str:
     """What git has under a name: commit, tag, tree or blob; "" where it has nothing, or where it is no plain name."""
     if not _NAME.fullmatch(name):
         return ""
-    environment = for_readers(call.place.environment, {})
+    environment = read_only_environment(call.working_dir.environment, {})
     git = shutil.which("git", path=environment.get("PATH"))
     if git is None:
         return ""
     # it runs nothing else: the repository's settings were looked at before
     asked = [git, "cat-file", "-t", name]
     done = subprocess.run(
-        asked, cwd=call.place.cwd, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
+        asked, cwd=call.working_dir.cwd, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
     )
     return done.stdout.strip()
 
 
 @cache
-def _obeys_variables(git: str) -> bool:
+def _supports_config_variables(git: str) -> bool:
     """Settings in variables came with git 2.31."""
     said = subprocess.run([git, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False).stdout
     version = re.search(r"version (\d+)\.(\d+)", said)
     return version is not None and (int(version[1]), int(version[2])) >= (2, 31)
 
 
-def _has_attributes(worktree: Path, folder: Path) -> bool:
+def _overrides_attributes(worktree: Path, folder: Path) -> bool:
     """Whether the repository may say itself how files are shown."""
-    shared = settings_folder(worktree) or folder
+    shared = common_git_dir(worktree) or folder
     folders: set[str] = {""}
-    for name in tracked(folder, shared):
+    for name in tracked_paths(folder, shared):
         above = posixpath.dirname(name)
         while above not in folders:
             folders.add(above)

@@ -42,7 +42,7 @@ class Tokens:
 
     def add(self, kind: Literal["word", "redirection", "operator"], text: str) -> None:
         last = self.found[-1] if self.found else Token("operator", ";")
-        if self._newline and not (last.kind == "operator" and last.text in _GOES_ON):
+        if self._newline and not (last.kind == "operator" and last.text in _CONTINUES):
             self.found.append(Token("operator", "\n"))
         self._newline = False
         self.found.append(Token(kind, text))
@@ -69,7 +69,7 @@ _MORE = frozenset("&|<>();")
 _WORD = re.compile(
     r"""(?:[^ \t\n'"\\$`;&|<>()]|\\[^\n]|'[^']*+'|"(?:[^"\\$`]|\\[^\n]|\$(?![({\[]))*+"|\$(?![({'"\[]))++"""
 )
-_GOES_ON = frozenset(("&&", "||", "|", ";"))
+_CONTINUES = frozenset(("&&", "||", "|", ";"))
 
 
 def tokens(line: str) -> list[Token]:

@@ -19,7 +19,7 @@ from kin_nb.core.safety.shell.read_only.commands import BUILTINS, PROGRAMS
 from kin_nb.core.safety.shell.read_only.filters import FILTERS
 from kin_nb.core.safety.shell.read_only.git import GIT
 from kin_nb.core.safety.shell.read_only.plain_line import Pipeline, PlainCommand, agreed_tokens, lists
-from kin_nb.core.safety.shell.read_only.words import Word, WordReader, expanded, folders_listed
+from kin_nb.core.safety.shell.read_only.words import Word, WordReader, expanded, listed_folders
 from kin_nb.core.safety.shell.read_only.working_dir import WorkingDir
 
 _MOST_COMMANDS = 300
@@ -29,17 +29,17 @@ _CONDITIONS = ("[", "test")
 
 def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """What the line reads, as `Judgement.reads`. Raises UnprovenError."""
-    place = WorkingDir(root, root, environment)
+    working_dir = WorkingDir(root, root, environment)
     if shutil.which("bash", path=environment.get("PATH")) is None:
         raise UnprovenError("there is no bash here, and another shell may read it otherwise")
-    check_origin("bash", place)
+    check_origin("bash", working_dir)
     _check_locale(command, environment)
     found = lists(agreed_tokens(command))
     if sum(len(pipeline.commands) for pipelines in found for pipeline in pipelines) > _MOST_COMMANDS:
         raise UnprovenError(f"it runs more than {_MOST_COMMANDS} commands")
     proof = _Proof()
     for pipelines in found:
-        place = proof.and_or_list(pipelines, place)
+        working_dir = proof.and_or_list(pipelines, working_dir)
     return tuple(dict.fromkeys(proof.reads))
 
 
@@ -56,7 +56,7 @@ class _Proof:
     def __init__(self) -> None:
         self.reads: list[str] = []
 
-    def and_or_list(self, pipelines: Sequence[Pipeline], place: WorkingDir) -> WorkingDir:
+    def and_or_list(self, pipelines: Sequence[Pipeline], working_dir: WorkingDir) -> WorkingDir:
         """Where the shell is afterwards. A `cd` is proven to succeed, and counts only where it surely runs: at the beginning."""
         leads = True
         for pipeline in pipelines:
@@ -68,8 +68,8 @@ class _Proof:
                     f"{shown(pipeline.commands[names.index('cd')].shown)} may run, or not, or elsewhere"
                 )
             for command in pipeline.commands:
-                place = self._command(command, place)
-        return place
+                working_dir = self._command(command, working_dir)
+        return working_dir
 
     def _name(self, command: PlainCommand) -> str:
         """Of the program, spelled out. A word that bash may take for a keyword or an assignment is none."""
@@ -78,75 +78,75 @@ class _Proof:
             raise UnprovenError(f"{shown(first.raw)} is not a command known to be harmless")
         return first.text
 
-    def _command(self, command: PlainCommand, place: WorkingDir) -> WorkingDir:
+    def _command(self, command: PlainCommand, working_dir: WorkingDir) -> WorkingDir:
         """Where the shell is after it."""
         for operator, target in command.redirections:
-            self._redirection(operator, _read(target), place)
+            self._redirection(operator, _read(target), working_dir)
         name, words = self._name(command), [_read(text) for text in command.words[1:]]
         if name in _CONDITIONS:
-            self._condition(name, words, place)
+            self._condition(name, words, working_dir)
         elif name == "echo":
-            self._texts(words, place, any_text=True)
+            self._texts(words, working_dir, any_text=True)
         elif name == "printf" and words and words[0].is_no_flag:  # then all that follows is text
-            self._texts(words[1:], place, any_text=True)
-            self._program(name, self._texts(words[:1], place), place)
+            self._texts(words[1:], working_dir, any_text=True)
+            self._program(name, self._texts(words[:1], working_dir), working_dir)
         elif name == "cd":
-            return self._moved(self._texts(words, place), place)
+            return self._moved(self._texts(words, working_dir), working_dir)
         else:
-            self._program(name, self._texts(words, place), place)
-        return place
+            self._program(name, self._texts(words, working_dir), working_dir)
+        return working_dir
 
-    def _moved(self, words: list[str], place: WorkingDir) -> WorkingDir:
+    def _moved(self, words: list[str], working_dir: WorkingDir) -> WorkingDir:
         if len(words) != 1 or words[0].startswith("-"):
             raise UnprovenError("`cd` with anything but a folder is not known to be harmless")
-        return place.moved(words[0])
+        return working_dir.moved(words[0])
 
-    def _program(self, name: str, words: list[str], place: WorkingDir) -> None:
+    def _program(self, name: str, words: list[str], working_dir: WorkingDir) -> None:
         if name in WRAPPERS:
             inner = wrapped(name, words)
             for program in (name, *inner[:1]):  # not the shell's own, even where it has one
-                check_origin(program, place)
+                check_origin(program, working_dir)
             if inner and inner[0] != "echo":
-                self._program(inner[0], inner[1:], place)
+                self._program(inner[0], inner[1:], working_dir)
             return
-        for read in known_program(name, place).prove(Invocation(name, words, place)):
-            self._reads(read, place)
+        for read in find_spec(name, working_dir).prove(Invocation(name, words, working_dir)):
+            self._reads(read, working_dir)
 
-    def _condition(self, name: str, words: list[Word], place: WorkingDir) -> None:
+    def _condition(self, name: str, words: list[Word], working_dir: WorkingDir) -> None:
         if name == "[":
             if not words or words[-1].raw != "]":
                 raise UnprovenError("`[` without its `]` is not known to be harmless")
             words = words[:-1]
         if any(word.pattern for word in words):
             raise UnprovenError(f"{shown(' '.join(word.raw for word in words))} may ask about several files")
-        for asked in files_asked_about(words):
-            self._reads(place.named(asked), place)
+        for asked in tested_files(words):
+            self._reads(working_dir.named(asked), working_dir)
 
-    def _redirection(self, operator: str, target: Word, place: WorkingDir) -> None:
+    def _redirection(self, operator: str, target: Word, working_dir: WorkingDir) -> None:
         """It reads a file, or leads nowhere, or to where the other output goes."""
         into = target.text if target.known and not target.pattern else ""
         if operator in ("<", "0<") and into:
-            self._reads(into, place)
+            self._reads(into, working_dir)
         elif re.fullmatch(r"[12]?>&", operator) and into in ("1", "2"):
             pass
         elif not _OUTPUT.fullmatch(operator) or into != "/dev/null":
             raise UnprovenError(f"{shown(f'{operator}{target.raw}')} sends output to a file")
 
-    def _texts(self, words: list[Word], place: WorkingDir, *, any_text: bool = False) -> list[str]:
+    def _texts(self, words: list[Word], working_dir: WorkingDir, *, any_text: bool = False) -> list[str]:
         """What the words are when it runs, globs and all. `any_text`: it does not matter what they are."""
         unknown = next((word for word in words if not word.known), None)
         if unknown is not None and not any_text:
             raise UnprovenError(f"{shown(unknown.raw)} is known only when it runs")
-        return [text for word in words for text in (self._files(word, place) if word.known else [word.text])]
+        return [text for word in words for text in (self._files(word, working_dir) if word.known else [word.text])]
 
-    def _files(self, word: Word, place: WorkingDir) -> list[str]:
+    def _files(self, word: Word, working_dir: WorkingDir) -> list[str]:
         """The texts that a word stands for. The folders that bash lists to find them are read."""
-        for folder in folders_listed(word, texts := expanded(word, place.cwd)):
-            self._reads(folder, place)
+        for folder in listed_folders(word, texts := expanded(word, working_dir.cwd)):
+            self._reads(folder, working_dir)
         return texts
 
-    def _reads(self, word: str, place: WorkingDir) -> None:
-        if (path := place.read(word)) is not None:
+    def _reads(self, word: str, working_dir: WorkingDir) -> None:
+        if (path := working_dir.read(word)) is not None:
             self.reads.append(path)
 
 
@@ -162,7 +162,7 @@ _SHIMS = frozenset(("shims", ".volta"))
 """Folders of version managers: what lies there runs whatever the current folder names."""
 
 
-def known_program(name: str, place: WorkingDir) -> CommandSpec:
+def find_spec(name: str, working_dir: WorkingDir) -> CommandSpec:
     """Raises UnprovenError when there is none of that name, or when what would run is not the machine's own program."""
     if name in BUILTINS:
         return BUILTINS[name]
@@ -171,27 +171,27 @@ def known_program(name: str, place: WorkingDir) -> CommandSpec:
     if program is None or (plain == "git" != name):  # of that one more is known than its name
         raise UnprovenError(f"{shown_word(name)} is not a command known to be harmless")
     for each in (name, *_RUN.get(plain, ())):
-        check_origin(each, place)
+        check_origin(each, working_dir)
     return program
 
 
-def check_origin(name: str, place: WorkingDir) -> None:
+def check_origin(name: str, working_dir: WorkingDir) -> None:
     """Raises UnprovenError when the shell would find the program in the workspace, or a version manager in its stead."""
-    found = _found(name, place)
+    found = _found(name, working_dir)
     if found is None:
         return
-    if found.is_relative_to(place.root) or found.resolve().is_relative_to(place.root):
+    if found.is_relative_to(working_dir.root) or found.resolve().is_relative_to(working_dir.root):
         raise UnprovenError(f"{shown_word(name)} would run {found}, a program of the workspace")
     if _SHIMS & set(found.parts):
         raise UnprovenError(f"{shown_word(name)} runs {found}, which runs what the folder's own settings name")
 
 
-def _found(name: str, place: WorkingDir) -> Path | None:
+def _found(name: str, working_dir: WorkingDir) -> Path | None:
     """Where the shell finds the program; None when it is nowhere, and running it would do nothing."""
-    for folder in place.environment.get("PATH", os.defpath).split(os.pathsep):
+    for folder in working_dir.environment.get("PATH", os.defpath).split(os.pathsep):
         if folder.startswith("~"):  # which bash takes for a home folder
             raise UnprovenError(f"PATH names {shown_word(folder)}, where {shown_word(name)} may be another program")
-        candidate = place.cwd / folder / name  # an entry that is empty or relative counts from the current folder
+        candidate = working_dir.cwd / folder / name  # an entry that is empty or relative counts from the current folder
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
     return None
@@ -242,7 +242,7 @@ _JOINS = frozenset(("-a", "-o"))
 _INTEGER = re.compile(r"-?\d{1,18}")
 
 
-def files_asked_about(words: Sequence[Word]) -> Iterator[str]:
+def tested_files(words: Sequence[Word]) -> Iterator[str]:
     """The files that it asks about. Raises UnprovenError for whatever is no plain comparison."""
     rest = list(words)
     while rest:

@@ -168,7 +168,7 @@ def expanded(word: Word, cwd: Path) -> list[str]:
     return found or [word.text]
 
 
-def folders_listed(word: Word, texts: list[str]) -> list[str]:
+def listed_folders(word: Word, texts: list[str]) -> list[str]:
     """Of a glob: the folder that it begins in, and those that `texts`, which it stands for, are in. Of other words none."""
     if not word.pattern:
         return []

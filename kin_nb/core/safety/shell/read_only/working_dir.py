@@ -167,10 +167,10 @@ def is_secret(name: str) -> bool:
     return sensitive_reason(PurePath(name)) == _SECRET
 
 
-def holds_credentials(git_folder: Path) -> bool:
+def holds_credentials(find_repository: Path) -> bool:
     """Whether git's settings there hold any; what else is in that folder the repository's files tell anyhow."""
     try:
-        return _CREDENTIALS.search(read_settings(git_folder / "config") or "") is not None
+        return _CREDENTIALS.search(read_settings(find_repository / "config") or "") is not None
     except (OSError, ValueError):
         return True
 
@@ -178,7 +178,7 @@ def holds_credentials(git_folder: Path) -> bool:
 HIDING = Path(__file__).with_name("hiding.gitattributes")
 """For git: files that may hold secrets are binary, so that no diff, no log and no search shows what is in them."""
 
-_KEPT = re.compile(
+_KEPT_VARIABLES = re.compile(
     r"""(?x)
     PATH | HOME | USER | LOGNAME | SHELL | LANG | LANGUAGE | LC_\w+ | TZ | TERM | TMPDIR | COLUMNS | LINES | NO_COLOR
     | PAGER | GIT_PAGER | GIT_TERMINAL_PROMPT | DEBIAN_FRONTEND | PYTHONUNBUFFERED | PYTHONIOENCODING | PYTHONUTF8
@@ -186,7 +186,7 @@ _KEPT = re.compile(
     | GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+)
     """
 )
-_LOADED = re.compile(
+_LOADED_VARIABLES = re.compile(
     r"(?:BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4|(?:LD|DYLD)_.*|GCONV_PATH|LOCPATH)", re.DOTALL
 )
 """What every shell or program runs or loads at its start: no line is proven with it, whoever set it."""
@@ -209,10 +209,10 @@ _GIT = {
 """Besides the proof, should it miss a repository's settings."""
 
 
-def for_readers(environment: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+def read_only_environment(environment: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Of `environment` what is kept, with what makes readers only read. `more`: what the person's settings add, all but _LOADED."""
-    more = {name: value for name, value in more.items() if not _LOADED.fullmatch(name)}
-    kept = {name: value for name, value in environment.items() if _KEPT.fullmatch(name)}
+    more = {name: value for name, value in more.items() if not _LOADED_VARIABLES.fullmatch(name)}
+    kept = {name: value for name, value in environment.items() if _KEPT_VARIABLES.fullmatch(name)}
     return _sorting_by_code_point({**kept, **more}) | _SET | _git_settings(environment.get("GIT_CONFIG_COUNT") or "0")
 
 

@@ -22,24 +22,24 @@ class _UnclearError(Exception):
     """Where a quotation or a group ends is not certain."""
 
 
-def joined(text: str) -> str | None:
+def join_continuations(text: str) -> str | None:
     """The text with its continued lines joined; None where it is not certain which of them are."""
     if _CONTINUATION not in text:
         return text
     try:
-        return _Joiner(text).joined()
+        return _Joiner(text).join()
     except _UnclearError:
         return None
 
 
-def joined_everywhere(text: str) -> str:
+def join_everywhere(text: str) -> str:
     """For want of a certain reading: also where bash would leave them."""
     return text.replace(_CONTINUATION, "")
 
 
-def best_joined(text: str) -> str:
-    found = joined(text)
-    return joined_everywhere(text) if found is None else found
+def join_as_certain(text: str) -> str:
+    found = join_continuations(text)
+    return join_everywhere(text) if found is None else found
 
 
 class _Joiner:
@@ -55,7 +55,7 @@ class _Joiner:
         self._documents: list[tuple[str, bool, bool]] = []
         """Here-documents that begin at the next line: end, whether tabs go before that, whether it is quoted."""
 
-    def joined(self) -> str:
+    def join(self) -> str:
         while self._at < len(self._text):
             if self._text.startswith(_CONTINUATION, self._at):
                 self._at += 2
@@ -141,18 +141,18 @@ class _Joiner:
                 if mark == "<":
                     return
                 tabs = True
-        rest = joined_everywhere(self._text[self._at : self._at + _LONGEST_END])
+        rest = join_everywhere(self._text[self._at : self._at + _LONGEST_END])
         end = _HERE_DOCUMENT_END.match(rest)
         if end is None or (_QUOTES.search(end[1]) and not self._text.startswith(end[1], self._past_blanks())):
             raise _UnclearError
         self._documents.append((_QUOTES.sub("", end[1]), tabs, _QUOTES.search(end[1]) is not None))
-        written = end[0]
-        while written:  # as it is written, with what goes on at the next line
+        written_files = end[0]
+        while written_files:  # as it is written, with what goes on at the next line
             self._skip()
-            if self._text[self._at] != written[0]:
+            if self._text[self._at] != written_files[0]:
                 raise _UnclearError
-            self._take(written[0], before="x")
-            written = written[1:]
+            self._take(written_files[0], before="x")
+            written_files = written_files[1:]
 
     def _past_blanks(self) -> int:
         at = self._at
@@ -179,9 +179,9 @@ class _Joiner:
             stop = self._text.find("\n", self._at)
             stop = len(self._text) if stop < 0 else stop
             part, self._at = self._text[self._at : stop], stop + 1
-            goes_on = not quoted and (len(part) - len(part.rstrip("\\"))) % 2 == 1 and stop < len(self._text)
-            line += part[:-1] if goes_on else part
-            if not goes_on:
+            within_budget = not quoted and (len(part) - len(part.rstrip("\\"))) % 2 == 1 and stop < len(self._text)
+            line += part[:-1] if within_budget else part
+            if not within_budget:
                 break
         self._out.append(line + "\n" * (stop < len(self._text)))
         return line

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise
 
-from kin_nb.core.safety.shell.command_prefix import git_words
-from kin_nb.core.safety.shell.reader.parser import split
+from kin_nb.core.safety.shell.command_prefix import split_git_options
+from kin_nb.core.safety.shell.reader.parser import parse_commands
 from kin_nb.core.safety.shell.reader.simple_command import (
     MOST_VALUES,
     ShellState,
     SimpleCommand,
+    find_roots,
     is_assignment,
-    printed,
+    predicted_output,
     program,
-    searched,
 )
 
 _ARCHITECTURE = re.compile(
@@ -26,7 +26,7 @@ _ARCHITECTURE = re.compile(
 
 
 @dataclass(frozen=True)
-class Carrier:
+class Launcher:
     """A program that runs the command which follows in its words (`sudo`, `strace`, `chroot`), and where that begins.
 
     `letters`, `long`: its options whose value is the next word. `operands`: words between its options and the command.
@@ -65,49 +65,49 @@ def _is_architecture(word: str) -> bool:
 
 _SUDO = "user group host prompt close-from chdir chroot role type other-user command-timeout"
 _NAMESPACES = "root wd setuid setgid map-user map-group map-users map-groups propagation target"
-CARRIERS = {
-    **dict.fromkeys(("command", "builtin", "nohup", "setsid", "busybox", "coproc", "fakeroot", "unbuffer"), Carrier()),
-    **dict.fromkeys(("setarch", "linux32", "linux64", "i386", "x86_64", "uname26"), Carrier()),
-    **dict.fromkeys(("unshare", "nsenter"), Carrier("RwSGt", _NAMESPACES)),
-    "sudo": Carrier("ugpCrtUDhRT", _SUDO),
-    "doas": Carrier("uC"),
-    "pkexec": Carrier("", "user"),
-    "env": Carrier("uC", "unset chdir"),
-    "timeout": Carrier("sk", "signal kill-after"),
-    "nice": Carrier("n", "adjustment"),
-    "ionice": Carrier("cn", "class classdata"),
-    "taskset": Carrier(),
-    "chrt": Carrier("TPD"),
-    "xargs": Carrier("InPLdasE", "max-args max-procs max-chars delimiter arg-file"),
-    "exec": Carrier("a"),
-    "stdbuf": Carrier("ioe", "input output error"),
-    "time": Carrier("of", "output format"),
-    "watch": Carrier("n", "interval", in_a_shell=True),
-    "flock": Carrier("wE", "timeout conflict-exit-code", operands=1, amounts=False),
-    "chroot": Carrier("", "userspec groups", operands=1, amounts=False),
-    "strace": Carrier("abeEIoOpPsSuUX", "output trace columns string-limit env user attach"),
-    "ltrace": Carrier("aADeFlnopsuwx", "output align indent library"),
+LAUNCHERS = {
+    **dict.fromkeys(("command", "builtin", "nohup", "setsid", "busybox", "coproc", "fakeroot", "unbuffer"), Launcher()),
+    **dict.fromkeys(("setarch", "linux32", "linux64", "i386", "x86_64", "uname26"), Launcher()),
+    **dict.fromkeys(("unshare", "nsenter"), Launcher("RwSGt", _NAMESPACES)),
+    "sudo": Launcher("ugpCrtUDhRT", _SUDO),
+    "doas": Launcher("uC"),
+    "pkexec": Launcher("", "user"),
+    "env": Launcher("uC", "unset chdir"),
+    "timeout": Launcher("sk", "signal kill-after"),
+    "nice": Launcher("n", "adjustment"),
+    "ionice": Launcher("cn", "class classdata"),
+    "taskset": Launcher(),
+    "chrt": Launcher("TPD"),
+    "xargs": Launcher("InPLdasE", "max-args max-procs max-chars delimiter arg-file"),
+    "exec": Launcher("a"),
+    "stdbuf": Launcher("ioe", "input output error"),
+    "time": Launcher("of", "output format"),
+    "watch": Launcher("n", "interval", in_a_shell=True),
+    "flock": Launcher("wE", "timeout conflict-exit-code", operands=1, amounts=False),
+    "chroot": Launcher("", "userspec groups", operands=1, amounts=False),
+    "strace": Launcher("abeEIoOpPsSuUX", "output trace columns string-limit env user attach"),
+    "ltrace": Launcher("aADeFlnopsuwx", "output align indent library"),
 }
 """By the program's name."""
 
 
-_PARALLEL = Carrier(
+_PARALLEL = Launcher(
     "jaInNLlPSdCEsX",
     "jobs arg-file arg-sep max-args max-replace-args max-lines max-procs max-chars replace colsep delimiter delay joblog "
     "results sshlogin sshloginfile timeout tagstring retries halt load memfree nice tmpdir workdir basefile return env",
 )
-FOR_EACH_FOUND = ("-exec", "-execdir", "-ok", "-okdir")
+FIND_EXEC_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")
 _LONGEST_CHAIN = 20
 """Commands in commands (`sudo env nice ...`) that are followed."""
 
 
 def simple_commands(command: str) -> Iterator[SimpleCommand]:
     """Every simple command of a line, and each that is carried by another, as far as reading alone can tell."""
-    known = ShellState()
-    yield from _all(split(command, known), known, depth=5)
+    state = ShellState()
+    yield from _all(parse_commands(command, state), state, depth=5)
 
 
-def _all(commands: list[SimpleCommand], known: ShellState, depth: int) -> Iterator[SimpleCommand]:
+def _all(commands: list[SimpleCommand], state: ShellState, depth: int) -> Iterator[SimpleCommand]:
     for command in commands:
         found, given = command, dict[str, list[str]]()
         for _ in range(_LONGEST_CHAIN):
@@ -117,56 +117,56 @@ def _all(commands: list[SimpleCommand], known: ShellState, depth: int) -> Iterat
             if is_assignment(found.words[0]):  # `d=/ sh -c 'rm -rf $d'`
                 name, _, value = found.words[0].partition("=")
                 given[name] = [value]
-            for text, words in (*scripts(found), *_of_alias(found, known)) if depth else ():
+            for text, words in (*inline_scripts(found), *_alias_script(found, state)) if depth else ():
                 if text:
-                    inside = known.called_with(words, given)
-                    yield from _all(split(text, inside, found.inputs, found.level + 1), inside, depth - 1)
-            found = carried(found)
+                    inside = state.for_call(words, given)
+                    yield from _all(parse_commands(text, inside, found.inputs, found.level + 1), inside, depth - 1)
+            found = nested_command(found)
         if found.writes and not found.words:  # a redirection alone
             yield found
 
 
-def _of_alias(command: SimpleCommand, known: ShellState) -> Iterator[tuple[str, list[str]]]:
+def _alias_script(command: SimpleCommand, state: ShellState) -> Iterator[tuple[str, list[str]]]:
     """What a word that the line has made an alias stands for, with the words after it."""
-    text = known.aliases.get(command.words[0], "")
+    text = state.aliases.get(command.words[0], "")
     if text and text.split()[:1] != command.words[:1]:  # `alias ls='ls -l'` is not followed again
         yield f"{text} {shlex.join(command.words[1:])}", []
 
 
-def carried(command: SimpleCommand) -> SimpleCommand:
+def nested_command(command: SimpleCommand) -> SimpleCommand:
     """The command inside one: after `sudo`, `FOO=1`, `timeout 5`, `find -exec`. Without words when there is none."""
     words, name = command.words, program(command)
     if name == "find":
-        return _for_each_found(command)
+        return _find_exec_command(command)
     if name == "parallel":
-        return _in_parallel(command)
-    carrier = CARRIERS.get(name)
+        return _parallel_command(command)
+    carrier = LAUNCHERS.get(name)
     if is_assignment(words[0]):
-        carrier = CARRIERS["command"]
+        carrier = LAUNCHERS["command"]
     if carrier is None:
         return SimpleCommand()
     asks = words[0] == "command" and words[1:2] in (["-v"], ["-V"])  # where a program is
-    if asks or (name == "env" and given_to_env(words)):
+    if asks or (name == "env" and env_script(words)):
         return SimpleCommand()
     begin = carrier.begin(words)
-    inner = replace(command, words=words[begin:], made_by=_after(command, begin))
+    inner = replace(command, words=words[begin:], producers=_after(command, begin))
     if carrier.in_a_shell and inner.words:
         return SimpleCommand(["eval", *inner.words], level=command.level)
-    return _with_its_input(inner, words[1:begin]) if name == "xargs" and inner.words else inner
+    return _xargs_command(inner, words[1:begin]) if name == "xargs" and inner.words else inner
 
 
 def _after(command: SimpleCommand, begin: int) -> dict[int, list[SimpleCommand]]:
-    return {index - begin: commands for index, commands in command.made_by.items()}
+    return {index - begin: commands for index, commands in command.producers.items()}
 
 
-def _in_parallel(command: SimpleCommand) -> SimpleCommand:
+def _parallel_command(command: SimpleCommand) -> SimpleCommand:
     """What GNU parallel runs: its words with what follows `:::`, or what it reads; those themselves when it has no words."""
     words = command.words
     mark = next((at for at, word in enumerate(words) if word.startswith(":::")), len(words))
     begin = min(_PARALLEL.begin(words), mark)
     inner, given = words[begin:mark], [word for word in words[mark:] if not word.startswith(":::")]
     if mark == len(words):
-        given = printed(command.inputs).splitlines()[:MOST_VALUES]
+        given = predicted_output(command.inputs).splitlines()[:MOST_VALUES]
     if not inner:
         return SimpleCommand(["eval", "; ".join(given)], level=command.level)
     if any("{}" in word for word in inner):
@@ -175,12 +175,12 @@ def _in_parallel(command: SimpleCommand) -> SimpleCommand:
     return SimpleCommand(["eval", *inner, *given], level=command.level)
 
 
-def _with_its_input(command: SimpleCommand, options: list[str]) -> SimpleCommand:
+def _xargs_command(command: SimpleCommand, options: list[str]) -> SimpleCommand:
     """What xargs runs, with the words that it reads, or one that is not known in their place."""
     if not command.inputs:
         return command
-    known = printed(command.inputs).split()[:MOST_VALUES]
-    read, words = known or ["$"], command.words
+    given = predicted_output(command.inputs).split()[:MOST_VALUES]
+    read, words = given or ["$"], command.words
     marks = [after for option, after in pairwise([*options, ""]) if option == "-I"]
     marks += [option[2:] or "{}" for option in options if option[:2] in ("-I", "-i") and option != "-I"]
     if marks and marks[0] and any(marks[0] in word for word in words):
@@ -190,20 +190,20 @@ def _with_its_input(command: SimpleCommand, options: list[str]) -> SimpleCommand
             for new in ([word.replace(marks[0], text) for text in read] if marks[0] in word else [word])
         ]
         return replace(command, words=words, inputs=[])
-    made_by = command.made_by if known else {**command.made_by, len(words): command.inputs}
-    return replace(command, words=[*words, *read], inputs=[], made_by=made_by)
+    producers = command.producers if given else {**command.producers, len(words): command.inputs}
+    return replace(command, words=[*words, *read], inputs=[], producers=producers)
 
 
-def _for_each_found(command: SimpleCommand) -> SimpleCommand:
+def _find_exec_command(command: SimpleCommand) -> SimpleCommand:
     """What `find -exec` runs; `{}` stands for all the folders, where it is run for all that is in them."""
     words = command.words
-    begin = next((at for at, word in enumerate(words, 1) if word in FOR_EACH_FOUND), len(words))
+    begin = next((at for at, word in enumerate(words, 1) if word in FIND_EXEC_OPTIONS), len(words))
     end = next((at for at, word in enumerate(words) if at >= begin and word in (";", "+")), len(words))
-    folders = searched(command)[:MOST_VALUES] if words.count("{}") == 1 else []  # more could multiply without end
+    folders = find_roots(command)[:MOST_VALUES] if words.count("{}") == 1 else []  # more could multiply without end
     return replace(
         command,
         words=[new for word in words[begin:end] for new in (folders if word == "{}" and folders else [word])],
-        made_by={},
+        producers={},
     )
 
 
@@ -212,10 +212,10 @@ SOURCES = frozenset(("source", "."))
 STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _HOLDS_A_PROGRAM = re.compile(r"-[emrp]$|-[^-]*c$")
 _OPTION_OF_SHELL = re.compile(r"[-+]([A-Za-z]+)$|--\w[\w-]*")
-_TAKE_A_WORD = frozenset(("--rcfile", "--init-file"))
+_OPTIONS_WITH_VALUE = frozenset(("--rcfile", "--init-file"))
 _RUN_AS_SHELL = frozenset(("su", "script", "flock"))
-_GIVES_A_TEXT = re.compile(r"-[a-z]*c$|--command$")
-_TOLD_TO_GIT = {
+_SCRIPT_OPTION = re.compile(r"-[a-z]*c$|--command$")
+_GIT_COMMAND_OPTIONS = {
     "rebase": re.compile(r"(?:-[a-z]*?x|--ex(?:ec?)?(?:=|$))(.*)", re.DOTALL),
     "difftool": re.compile(r"(?:-[a-z]*?x|--extc(?:md?)?(?:=|$))(.*)", re.DOTALL),
     "filter-branch": re.compile(r"--\w+-filter()$"),
@@ -229,7 +229,7 @@ _Script = tuple[str, list[str]]
 """Its text, and what `$0`, `$1` and so on are in it."""
 
 
-def program_word(command: SimpleCommand) -> int | None:
+def program_index(command: SimpleCommand) -> int | None:
     """Which word is the program that an interpreter runs, or names it; None when it reads one from its input."""
     words = command.words
     if program(command) in SHELLS:
@@ -246,7 +246,7 @@ def program_word(command: SimpleCommand) -> int | None:
     return None
 
 
-def only_checks(command: SimpleCommand) -> bool:
+def checks_syntax_only(command: SimpleCommand) -> bool:
     """Whether it is a shell that runs nothing of what it reads: `bash -n`."""
     return program(command) in SHELLS and "n" in _shell_options(command.words)[0]
 
@@ -257,19 +257,19 @@ def _shell_options(words: list[str]) -> tuple[str, int]:
     while index < len(words) and (option := _OPTION_OF_SHELL.match(words[index])):
         bundle = option[1] or ""
         letters += bundle if words[index][0] == "-" else ""
-        index += 1 + bundle.count("o") + bundle.count("O") + (words[index] in _TAKE_A_WORD)
+        index += 1 + bundle.count("o") + bundle.count("O") + (words[index] in _OPTIONS_WITH_VALUE)
     index += words[index : index + 1] == ["--"]
     return letters, min(index, len(words))
 
 
-def scripts(command: SimpleCommand) -> Iterator[_Script]:
+def inline_scripts(command: SimpleCommand) -> Iterator[_Script]:
     """The texts that a command is given to run as a shell does; "" for one that is not known."""
     name, words = program(command), command.words
     if name in SHELLS:
         yield _of_shell(command)
     elif name in SOURCES and len(words) > 1:
-        made = command.inputs if words[1] in STANDARD_INPUT else command.made_by.get(1, [])
-        yield printed(made), words[1:]
+        made = command.inputs if words[1] in STANDARD_INPUT else command.producers.get(1, [])
+        yield predicted_output(made), words[1:]
     elif name == "eval":
         yield " ".join(words[1:]), []
     elif name == "trap":
@@ -277,42 +277,42 @@ def scripts(command: SimpleCommand) -> Iterator[_Script]:
     elif name == "alias":
         yield from ((word.partition("=")[2], []) for word in words[1:])
     elif name in _RUN_AS_SHELL:
-        yield next((text for option, text in pairwise(words[1:]) if _GIVES_A_TEXT.match(option)), ""), []
+        yield next((text for option, text in pairwise(words[1:]) if _SCRIPT_OPTION.match(option)), ""), []
     elif name == "env":
-        yield given_to_env(words), []
+        yield env_script(words), []
     elif name == "git":
-        yield from ((text, []) for text in _given_to_git(words))
-    elif 0 in command.made_by and "/" in words[0]:
-        text = printed(command.made_by[0])
+        yield from ((text, []) for text in _git_scripts(words))
+    elif 0 in command.producers and "/" in words[0]:
+        text = predicted_output(command.producers[0])
         yield "" if _OF_ANOTHER_LANGUAGE.match(text) else text, words
 
 
 def _of_shell(command: SimpleCommand) -> _Script:
-    index, words = program_word(command), command.words
+    index, words = program_index(command), command.words
     letters, after = _shell_options(words)
     if "n" in letters:
         return "", []
     if index is None:
-        return printed(command.inputs), [*words[:1], *words[after:]]
+        return predicted_output(command.inputs), [*words[:1], *words[after:]]
     if "c" in letters:
         return words[index], words[index + 1 :]
-    return printed(command.made_by.get(index, [])), words[index:]
+    return predicted_output(command.producers.get(index, [])), words[index:]
 
 
-def _given_to_git(words: list[str]) -> Iterator[str]:
+def _git_scripts(words: list[str]) -> Iterator[str]:
     """The commands that git is told to run: for each submodule, commit, or step of a search."""
-    rest = git_words(words)[0][1:]
+    rest = split_git_options(words)[0][1:]
     subcommand, given = "".join(rest[:1]), rest[1:]
     if subcommand == "bisect" and given[:1] == ["run"]:
         yield shlex.join(given[1:])
     elif subcommand == "submodule" and "foreach" in given:
         yield " ".join(dropwhile(lambda word: word.startswith("-"), given[given.index("foreach") + 1 :]))
-    if option := _TOLD_TO_GIT.get(subcommand):
+    if option := _GIT_COMMAND_OPTIONS.get(subcommand):
         found = ((option.match(word), after) for word, after in pairwise([*given, ""]))
         yield from (told[1] or after for told, after in found if told)
 
 
-def given_to_env(words: list[str]) -> str:
+def env_script(words: list[str]) -> str:
     """`env -S "sh -c ..."`: one word that holds several. `env -C / ls`: in another folder. "" for what it runs as it stands."""
     index, folder = 1, ""
     while index < len(words) and words[index].startswith("-"):

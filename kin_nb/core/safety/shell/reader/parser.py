@@ -11,9 +11,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from kin_nb.core.safety.shell.reader.continuations import best_joined, joined_everywhere
-from kin_nb.core.safety.shell.reader.simple_command import MOST_VALUES, ShellState, SimpleCommand, printed
-from kin_nb.core.safety.shell.reader.word_expansion import ENDS_COMMAND, PieceReader
+from kin_nb.core.safety.shell.reader.continuations import join_as_certain, join_everywhere
+from kin_nb.core.safety.shell.reader.simple_command import MOST_VALUES, ShellState, SimpleCommand, predicted_output
+from kin_nb.core.safety.shell.reader.word_expansion import ENDS_COMMAND, WordExpander
 
 _QUOTED = re.compile(r"['\"\\]")
 _LONGEST_INDEX = 1_000
@@ -34,9 +34,9 @@ class _HereDocument:
     may_be_a_shift: bool
 
 
-class RedirectionReader(PieceReader):
-    def __init__(self, text: str, known: ShellState) -> None:
-        super().__init__(text, known)
+class RedirectionReader(WordExpander):
+    def __init__(self, text: str, state: ShellState) -> None:
+        super().__init__(text, state)
         self._here_documents: list[_HereDocument] = []
         """Those that begin at the next line."""
         self._doubled = 0
@@ -97,7 +97,7 @@ class RedirectionReader(PieceReader):
                     _HereDocument(printer, "".join(target), operator == "<<-", expands, self._may_be_arithmetic(begin))
                 )
             return printer
-        return SimpleCommand(["echo" if operator == "<<<" else "cat", *target], made_by={1: made})
+        return SimpleCommand(["echo" if operator == "<<<" else "cat", *target], producers={1: made})
 
     def _may_be_arithmetic(self, at: int) -> bool:
         """In `((...))`, or after a `[` that is not closed: `$[1<<2]`, `a[1<<2]=3`."""
@@ -133,7 +133,7 @@ class RedirectionReader(PieceReader):
             else:
                 read, made = self.here_document(text) if document.expands else (text, [])
             document.printer.words.append(read)
-            document.printer.made_by[1] = made
+            document.printer.producers[1] = made
 
     def end_of_line(self) -> int:
         stop = self.text.find("\n", self.at)
@@ -152,15 +152,15 @@ _BEFORE_A_GROUP = frozenset(("time", "coproc", "-p"))
 _NO_ARGUMENTS = re.compile(r"\(\s*\)")
 
 
-def split(
-    line: str, known: ShellState | None = None, inputs: Sequence[SimpleCommand] = (), level: int = 0
+def parse_commands(
+    line: str, state: ShellState | None = None, inputs: Sequence[SimpleCommand] = (), level: int = 0
 ) -> list[SimpleCommand]:
     """In the order in which they end: what a substitution runs comes before the command that uses it.
 
     `known`: from what comes before the line; it learns from the line. `inputs`: what the line's commands may read.
     `level`: parentheses around the line.
     """
-    reader = _Reader(best_joined(line), known or ShellState(), level=level)
+    reader = _Reader(join_as_certain(line), state or ShellState(), level=level)
     reader.commands("", list(inputs))
     return reader.found
 
@@ -179,8 +179,8 @@ class _Group:
 
 
 class _Reader(RedirectionReader):
-    def __init__(self, text: str, known: ShellState, depth: int = 0, level: int = 0, function: str = "") -> None:
-        super().__init__(text, known)
+    def __init__(self, text: str, state: ShellState, depth: int = 0, level: int = 0, function: str = "") -> None:
+        super().__init__(text, state)
         self._depth, self._level, self._function = depth, level, function
         self._defined = ""
         """The function whose body comes next."""
@@ -241,7 +241,7 @@ class _Reader(RedirectionReader):
             return self._that_reads(group, [self._end(command)], has_input=True)
         group.compares = group.end == "esac" and character == before == ";"
         if character == "&" and "&" not in (before, following):
-            command = replace(command, beside=True)
+            command = replace(command, background=True)
         return self._ended(command, group)
 
     def _ended(self, command: SimpleCommand, group: _Group) -> SimpleCommand:
@@ -252,20 +252,20 @@ class _Reader(RedirectionReader):
         """`group`: whose output it is part of; None when it goes into a pipe. Returns it as it was found."""
         words = command.words
         if words or command.writes:
-            if not self.known.goes_on():
+            if not self.state.within_budget():
                 self.at = len(self.text)
-            body = self.known.functions.get(words[0]) if words and self.known.functions else None
+            body = self.state.functions.get(words[0]) if words and self.state.functions else None
             if body is not None and words[0] != self._function and self._depth < _DEEPEST:
                 command = replace(command, inputs=[*command.inputs, *self._call(words, body, command.inputs)])
             self.found.append(command)
-            self.known.learn(command)
+            self.state.update(command)
         if group is not None and (words or command.writes or (command.inputs and not command.has_input)):
             group.outputs.append(command)
         return command
 
     def _call(self, words: list[str], body: str, inputs: list[SimpleCommand]) -> list[SimpleCommand]:
         """The commands that print what the call of a function prints; what it runs is found."""
-        reader = _Reader(body, self.known.called_with(words), self._depth + _A_CALL, self._level, words[0])
+        reader = _Reader(body, self.state.for_call(words), self._depth + _A_CALL, self._level, words[0])
         outputs = reader.commands("", inputs)
         self.found += reader.found
         return outputs
@@ -304,7 +304,7 @@ class _Reader(RedirectionReader):
             else:
                 values += self.words()[0]
         self.at += 1
-        self.known.values[name] = values[:MOST_VALUES]
+        self.state.values[name] = values[:MOST_VALUES]
 
     def _group(self, end: str, command: SimpleCommand, group: _Group, head: str = "") -> SimpleCommand:
         """Past a group: a command without words, which reads what the group prints."""
@@ -313,7 +313,7 @@ class _Reader(RedirectionReader):
         outputs = self.commands(end, inputs, head)
         self._function = outer
         if defined:
-            self.known.functions[defined] = self.text[start : self.at].removesuffix(end)
+            self.state.functions[defined] = self.text[start : self.at].removesuffix(end)
             outputs = []
         after = self._that_reads(group, outputs, has_input=False)
         group.closed = inputs
@@ -340,7 +340,7 @@ class _Reader(RedirectionReader):
                     self._defined = command.words[1]
                 return self._group(_GROUPS[word], command, group, word if word in _WITH_A_HEAD else "")
         if made and words:
-            command.made_by[len(command.words)] = made
+            command.producers[len(command.words)] = made
         command.words.extend(words)
         if word == "in" and group.end == "esac" and command.words[0] == "case":
             group.compares = True
@@ -352,13 +352,15 @@ class _Reader(RedirectionReader):
         return self._depth >= _DEEPEST
 
     def read_as_commands(self, text: str) -> None:
-        inside = _Reader(joined_everywhere(text), self.known, self._depth, self._level, self._function)
+        inside = _Reader(join_everywhere(text), self.state, self._depth, self._level, self._function)
         inside.commands("", [])
         self.found += inside.found
 
     def substituted(self, end: str) -> str:
         if end == "`":
-            inside = _Reader(best_joined(self.backquoted()), self.known, self._depth, self._level + 1, self._function)
+            inside = _Reader(
+                join_as_certain(self.backquoted()), self.state, self._depth, self._level + 1, self._function
+            )
             outputs = inside.commands("", [])
             self.found += inside.found
         elif self._depth >= _DEEPEST:
@@ -367,4 +369,4 @@ class _Reader(RedirectionReader):
             self.at, self._level = self.at + 1, self._level + 1
             outputs = self.commands(")", [])
             self._level -= 1
-        return (printed(outputs) if len(outputs) == 1 else "") or "$"
+        return (predicted_output(outputs) if len(outputs) == 1 else "") or "$"

@@ -24,13 +24,13 @@ class SimpleCommand:
     """What it reads: the command before the pipe, or one that prints the same as the file or the text does."""
     writes: list[str] = field(default_factory=list)
     """The files that its output is redirected to."""
-    made_by: dict[int, list[SimpleCommand]] = field(default_factory=dict)
+    producers: dict[int, list[SimpleCommand]] = field(default_factory=dict)
     """For each word (by index) that begins with a substitution, or names a file that the line writes: the commands behind it."""
     level: int = 0
     """Parentheses around it: a `cd` in there ends with them."""
     function: str = ""
     """In whose body it stands."""
-    beside: bool = False
+    background: bool = False
     """It runs beside what follows (`&`)."""
 
 
@@ -44,8 +44,8 @@ def is_assignment(word: str) -> bool:
     return bool(equals) and name.removesuffix("+").isidentifier()
 
 
-FETCHERS = frozenset(("curl", "wget", "aria2c", "http", "https", "fetch"))
-_WRITERS = frozenset((*FETCHERS, "tee", "dd", "cp", "mv", "install", "ln"))
+DOWNLOADERS = frozenset(("curl", "wget", "aria2c", "http", "https", "fetch"))
+_WRITERS = frozenset((*DOWNLOADERS, "tee", "dd", "cp", "mv", "install", "ln"))
 LONGEST_TEXT = 10_000
 """Characters of a text that are followed."""
 _MOST_ASKED = 30
@@ -58,7 +58,7 @@ _OWN_NAME = re.compile(r"-[^-AbcCdDeEFhHKmoPQrtTuUwxXyYz]*O|--remote-name")
 """Of curl: `-O` in a bundle, but not in the value of another option (`-XPOST`)."""
 
 
-def printed(commands: Iterable[SimpleCommand], seen: set[int] | None = None) -> str:
+def predicted_output(commands: Iterable[SimpleCommand], seen: set[int] | None = None) -> str:
     """What they print together; "" when nothing of it is known. `seen`: those that were asked already."""
     seen = set() if seen is None else seen
     texts: list[str] = []
@@ -78,10 +78,10 @@ def _printed(command: SimpleCommand, seen: set[int]) -> str:
     if name == "pwd":
         return "$PWD"
     if name == "find":
-        return "\n".join(searched(command))
+        return "\n".join(find_roots(command))
     if name in _PASS_ON:
-        files = [made for behind in command.made_by.values() for made in behind]
-        return printed([*command.inputs, *files], seen)
+        files = [made for writers_of in command.producers.values() for made in writers_of]
+        return predicted_output([*command.inputs, *files], seen)
     return ""
 
 
@@ -91,7 +91,7 @@ def _formatted(pattern: str, values: list[str]) -> str:
     return "\n".join([text.replace("\\n", "\n").replace("\\0", "\n"), *rest])
 
 
-def searched(command: SimpleCommand) -> list[str]:
+def find_roots(command: SimpleCommand) -> list[str]:
     """The folders all of which a `find` goes through; none when it looks for some files in there."""
     words = command.words[1:]
     begin = next((at for at, word in enumerate(words) if word not in ("-H", "-L", "-P")), len(words))
@@ -100,20 +100,20 @@ def searched(command: SimpleCommand) -> list[str]:
     return [] if narrowed else words[begin:end] or ["."]
 
 
-def written(command: SimpleCommand) -> Iterator[str]:
+def written_files(command: SimpleCommand) -> Iterator[str]:
     """The files that it writes what it reads, fetches or copies to."""
     yield from command.writes
     begin = next((at for at, word in enumerate(command.words) if word.rpartition("/")[2] in _WRITERS), None)
     if begin is None:
         return
     name, words = command.words[begin].rpartition("/")[2], command.words[begin + 1 :]
-    if name in FETCHERS:
+    if name in DOWNLOADERS:
         yield from _fetched(name, words)
     elif name == "tee":
         yield from (word for word in words if not word.startswith("-"))
     elif name == "dd":
         yield from (word.removeprefix("of=") for word in words if word.startswith("of="))
-    elif command.made_by:
+    elif command.producers:
         yield from words[-1:]
 
 
@@ -159,11 +159,11 @@ class ShellState:
     """The commands that write to a file, by its name without the folder, and by its path."""
     _budget: Iterator[int] = field(default_factory=_budget)
 
-    def goes_on(self) -> bool:
+    def within_budget(self) -> bool:
         """Whether one more command is looked at: functions and scripts in scripts could make it go on for ever."""
         return next(self._budget, None) is not None
 
-    def called_with(self, words: list[str], values: Mapping[str, list[str]] = MappingProxyType({})) -> ShellState:
+    def for_call(self, words: list[str], values: Mapping[str, list[str]] = MappingProxyType({})) -> ShellState:
         """What is known inside a function or a script that is given `words`; the first is its own name.
 
         `values`: of variables that are set for it alone. Without words it has those of what is around it.
@@ -175,7 +175,7 @@ class ShellState:
         kept = {name: value for name, value in self.values.items() if not name.isdigit() and name not in ("@", "*")}
         return replace(self, values={**kept, **values, **given, **rest})
 
-    def behind(self, word: str) -> list[SimpleCommand]:
+    def writers_of(self, word: str) -> list[SimpleCommand]:
         """The commands that write to the file of that name; without its folder it may be one in any: `cd` is not followed."""
         if not self.files:
             return []
@@ -187,8 +187,8 @@ class ShellState:
             for command in commands
         ]
 
-    def learn(self, command: SimpleCommand) -> None:
-        for file in written(command):
+    def update(self, command: SimpleCommand) -> None:
+        for file in written_files(command):
             if file not in ("", "-") and not file.startswith("/dev/"):
                 self._writes(posixpath.normpath(file), command)
         words = command.words
@@ -196,14 +196,14 @@ class ShellState:
             return
         first = words[0]
         if first == "for" and words[2:3] == ["in"]:
-            self._set(words[1], words[3:], [made for commands in command.made_by.values() for made in commands])
+            self._set(words[1], words[3:], [made for commands in command.producers.values() for made in commands])
         elif first == "read":
             for name in (word for word in words[1:] if word.isidentifier()):
-                self._set(name, printed(command.inputs).split(), command.inputs)
+                self._set(name, predicted_output(command.inputs).split(), command.inputs)
         elif (first == "set" and "--" in words) or first == "shift":
             by = int(words[1][:3]) if first == "shift" and words[1:] and words[1].isdecimal() else 1
             given = self.values.get("@", [])[by:] if first == "shift" else words[words.index("--") + 1 :]
-            self.values = self.called_with(["$0", *given]).values
+            self.values = self.for_call(["$0", *given]).values
         elif first == "alias":
             self.aliases |= {name: text for name, _, text in (word.partition("=") for word in words[1:]) if text}
         elif first in _DECLARE or is_assignment(first):
@@ -225,7 +225,7 @@ class ShellState:
                 name = name[:-1]
                 value = "".join(islice(self.values.get(name, []), 1)) + value
             if equals:
-                self._set(name, [value], command.made_by.get(index, []))
+                self._set(name, [value], command.producers.get(index, []))
 
     def _set(self, name: str, values: list[str], made: list[SimpleCommand]) -> None:
         self.made[name] = made

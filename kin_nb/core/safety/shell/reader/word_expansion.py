@@ -42,9 +42,9 @@ class _Reading:
     made: list[SimpleCommand] = field(default_factory=list)
 
 
-class PieceReader(ABC):
-    def __init__(self, text: str, known: ShellState) -> None:
-        self.text, self.at, self.known = text, 0, known
+class WordExpander(ABC):
+    def __init__(self, text: str, state: ShellState) -> None:
+        self.text, self.at, self.state = text, 0, state
         self.found: list[SimpleCommand] = []
         self._reading = _Reading()
         self._expansions = 0
@@ -61,11 +61,11 @@ class PieceReader(ABC):
         if plain and self.text[plain.end() : plain.end() + 1] in _ENDS_WORD:
             self.at = plain.end()
             several = self._expanded(plain[0])
-            return several, self.known.behind(several[0])
+            return several, self.state.writers_of(several[0])
         found, made = self._words_of_one(start, before)
-        written, after = self.text[start : self.at], self.at
-        several = self._expanded(written)
-        if several == [written]:
+        written_files, after = self.text[start : self.at], self.at
+        several = self._expanded(written_files)
+        if several == [written_files]:
             return found, made
         whole, found = self.text, []
         for word in several:
@@ -75,9 +75,9 @@ class PieceReader(ABC):
         return found[:MOST_VALUES], made
 
     @staticmethod
-    def _expanded(written: str) -> list[str]:
+    def _expanded(written_files: str) -> list[str]:
         """What its braces make of a word; an assignment is left as it is."""
-        return [written] if _ASSIGNMENT.match(written) else expand_braces(written)
+        return [written_files] if _ASSIGNMENT.match(written_files) else expand_braces(written_files)
 
     def _words_of_one(self, start: int, before: int) -> tuple[list[str], list[SimpleCommand]]:
         outer, self._reading = self._reading, _Reading()
@@ -91,7 +91,7 @@ class PieceReader(ABC):
                 break
         made = [*self.found[before:], *self._reading.made] if _SUBSTITUTION_FIRST.match(self.text, start) else []
         self._reading = outer
-        return words[:MOST_VALUES], made + [command for word in words[:1] for command in self.known.behind(word)]
+        return words[:MOST_VALUES], made + [command for word in words[:1] for command in self.state.writers_of(word)]
 
     def here_document(self, text: str) -> tuple[str, list[SimpleCommand]]:
         """Its text, with what is known filled in, and the commands that make it when it begins with a substitution."""
@@ -201,8 +201,8 @@ class PieceReader(ABC):
         self._expansions -= 1
 
     def _value(self, name: str, unknown: str, *, quoted: bool, index: str = "") -> str:
-        values = self.known.values.get(name)
-        self._reading.made += self.known.made.get(name, ())
+        values = self.state.values.get(name)
+        self._reading.made += self.state.made.get(name, ())
         if not values:
             return unknown
         if values == _UNKNOWN:  # another than that of other variables
