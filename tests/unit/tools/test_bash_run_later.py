@@ -1,4 +1,4 @@
-"""bash, confined: what a command leaves behind in the workspace runs nothing outside, whatever git finds there."""
+"""bash, confined: the files that a command creates in the workspace run nothing outside of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 
 ENVIRONMENT = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 ME = "git -c user.name=a -c user.email=b"
-# the folder is one that git may find; the monitor is told of every `git status` there
+# git runs the monitor in this folder with every `git status`
 EVIL = 'git config -f evil/config core.fsmonitor "touch $PWD/ran; false"'
 REPOSITORY = "mkdir -p evil/objects evil/refs && echo 'ref: refs/heads/x' > evil/HEAD"
 ELSEWHERE = f"{REPOSITORY}; {EVIL}"
@@ -54,7 +54,7 @@ def a_bash(workspace: Path, mode: str = "on") -> Bash:
     return Bash.from_config(BashConfig(workdir=workspace, sandbox=mode, env={"GIT_CONFIG_GLOBAL": os.devnull}))
 
 
-async def told(tool: Bash, command: str) -> str:
+async def output(tool: Bash, command: str) -> str:
     return tool.to_model(await tool.invoke(command=command))
 
 
@@ -98,18 +98,18 @@ def prepared(workspace: Path, trick: str) -> tuple[str, Path]:
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-async def test_without_confinement_git_runs_what_a_command_left(trick, repository):
+async def test_without_confinement_git_runs_the_files_of_a_command(trick, repository):
     command, place = prepared(repository, trick)
-    await told(a_bash(repository, "off"), command)
+    await output(a_bash(repository, "off"), command)
     git(place, "status")
     git(place, "mine")
     assert (repository / "ran").exists()
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-async def test_git_runs_nothing_that_a_confined_command_left(trick, real):
+async def test_git_runs_no_file_of_a_confined_command(trick, real):
     command, place = prepared(real, trick)
-    await told(a_bash(real), command)
+    await output(a_bash(real), command)
     git(place, "status")
     git(place, "mine")
     assert not (real / "ran").exists()
@@ -118,90 +118,90 @@ async def test_git_runs_nothing_that_a_confined_command_left(trick, real):
 
 async def test_add_commit_stash_and_branches_work_in_an_ordinary_repository(real):
     tool = a_bash(real)
-    await told(tool, f"echo y >> a.py && git add a.py && {ME} commit -qm two && echo z >> a.py && {ME} stash")
-    said = await told(tool, "git checkout -q -b other && git gc -q && git stash pop -q && git log --oneline")
-    assert "two" in said
-    assert "put aside" not in said
+    await output(tool, f"echo y >> a.py && git add a.py && {ME} commit -qm two && echo z >> a.py && {ME} stash")
+    report = await output(tool, "git checkout -q -b other && git gc -q && git stash pop -q && git log --oneline")
+    assert "two" in report
+    assert "renamed" not in report
     assert (real / "a.py").read_text() == "x = 1\ny\nz\n"
     assert not list(real.rglob("*.aside*"))
 
 
-async def test_what_was_put_aside_is_named_and_kept_and_the_repository_can_be_used(real):
+async def test_renamed_files_are_reported_and_kept_and_the_repository_works(real):
     tool = a_bash(real)
-    said = await told(tool, "git init -q new && git -C new config core.pager evil; echo > .git/commondir")
-    assert said.startswith("[put aside, for programs outside of the confinement run or trust it: new/.git/")
-    assert "new/.git/config, now config.aside" in said
-    assert ".git/commondir, now commondir.aside" in said
+    report = await output(tool, "git init -q new && git -C new config core.pager evil; echo > .git/commondir")
+    assert report.startswith("[renamed, because programs outside of the confinement would run or trust it: new/.git/")
+    assert "new/.git/config, now config.aside" in report
+    assert ".git/commondir, now commondir.aside" in report
     assert "pager = evil" in (real / "new" / ".git" / "config.aside").read_text()
-    said = await told(tool, f"cd new && touch b && git add b && {ME} commit -qm first && git log --oneline")
-    assert "first" in said
-    assert "put aside" not in said
+    report = await output(tool, f"cd new && touch b && git add b && {ME} commit -qm first && git log --oneline")
+    assert "first" in report
+    assert "renamed" not in report
 
 
-async def test_a_second_one_does_not_overwrite_the_first_that_was_put_aside(real):
+async def test_a_second_renamed_file_does_not_overwrite_the_first(real):
     tool = a_bash(real)
     for text in ("one", "two"):
-        await told(tool, f"echo {text} > .git/commondir")
+        await output(tool, f"echo {text} > .git/commondir")
     assert (real / ".git" / "commondir.aside").read_text() == "one\n"
     assert (real / ".git" / "commondir.aside2").read_text() == "two\n"
 
 
-async def test_a_repository_that_is_moved_stays_whole(real):
+async def test_a_moved_repository_stays_complete(real):
     before = (real / "nested" / ".git" / "config").read_bytes()
-    assert await told(a_bash(real), "mkdir lib && mv nested lib/nested") == "[no output]"
+    assert await output(a_bash(real), "mkdir lib && mv nested lib/nested") == "[no output]"
     assert (real / "lib" / "nested" / ".git" / "config").read_bytes() == before
 
 
-async def test_what_editors_and_shells_run_is_left_as_it_was(real):
+async def test_files_that_editors_and_shells_run_stay_unchanged(real):
     (real / ".vscode").mkdir()
     (real / ".vscode" / "tasks.json").write_text("{}")
     (real / ".kin-code").mkdir()
-    said = await told(a_bash(real), "echo x > .vscode/tasks.json; mv .kin-code k; mkdir .idea; echo x > .envrc")
+    report = await output(a_bash(real), "echo x > .vscode/tasks.json; mv .kin-code k; mkdir .idea; echo x > .envrc")
     assert (real / ".vscode" / "tasks.json").read_text() == "{}"
     assert (real / ".kin-code").is_dir()
     assert sorted(path.name for path in real.glob(".*.aside")) == [".envrc.aside", ".idea.aside"]
-    assert ".envrc, now .envrc.aside" in said
+    assert ".envrc, now .envrc.aside" in report
 
 
-async def test_data_and_nested_folders_are_the_commands_own(real):
+async def test_data_and_nested_folders_stay_writable(real):
     (real / ".env").write_text("A=1\n")
     (real / "model.pth").write_text("1")
     command = "echo B=2 >> .env; echo 2 > model.pth; echo 3 > key.pem; mkdir -p lib/.vscode; echo {} > lib/.vscode/x"
-    assert await told(a_bash(real), command) == "[no output]"
+    assert await output(a_bash(real), command) == "[no output]"
     assert ((real / ".env").read_text(), (real / "model.pth").read_text()) == ("A=1\nB=2\n", "2\n")
 
 
-async def test_what_a_link_leads_to_cannot_be_changed_nor_the_link_be_another(real):
+async def test_neither_a_link_to_hooks_nor_its_target_can_be_changed(real):
     (real / ".git" / "hooks").rename(real / "hooks")
     (real / ".git" / "hooks").symlink_to("../hooks")
-    await told(a_bash(real), "echo x > hooks/pre-commit; mkdir h; rm .git/hooks; ln -s ../h .git/hooks")
+    await output(a_bash(real), "echo x > hooks/pre-commit; mkdir h; rm .git/hooks; ln -s ../h .git/hooks")
     assert not (real / "hooks" / "pre-commit").exists()
     assert not (real / ".git" / "hooks").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root cannot undo mounts anyway")
-async def test_root_can_change_anybodys_file_and_undo_no_mount(real):
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could undo mounts")
+async def test_root_can_change_every_file_but_not_undo_a_mount(real):
     os.chown(real / "a.py", 12345, 12345)
     (real / "a.py").chmod(0o600)
     command = "umount .git/config .git; mount -o remount,rw,bind .git/config; echo x >> .git/config; echo y >> a.py"
-    await told(a_bash(real), command)
+    await output(a_bash(real), command)
     assert (real / "a.py").read_text() == "x = 1\ny\n"
     assert "x" not in (real / ".git" / "config").read_text().split()
 
 
-async def test_no_service_can_be_spoken_to(real):
-    found = set((await told(a_bash(real), "ls -A /run")).split())
+async def test_services_are_not_reachable(real):
+    found = set((await output(a_bash(real), "ls -A /run")).split())
     assert found <= {"systemd", "current-system", "[no", "output]"} | set(str(real).split("/"))
 
 
-async def test_what_was_made_before_the_time_was_up_is_put_aside_too(real):
+async def test_files_created_before_a_timeout_are_renamed(real):
     tool = a_bash(real)
     result = await tool.invoke(command="echo x > .git/commondir; sleep 60", timeout=1)
     assert result.timed_out
     assert not (real / ".git" / "commondir").exists()
 
 
-async def test_what_was_made_before_the_call_was_cancelled_is_put_aside_too(real):
+async def test_files_created_before_a_cancellation_are_renamed(real):
     started = asyncio.Event()
     tool = a_bash(real)
     tool.emit = lambda _: started.set()
@@ -213,7 +213,7 @@ async def test_what_was_made_before_the_call_was_cancelled_is_put_aside_too(real
     assert not (real / ".git" / "commondir").exists()
 
 
-def test_what_the_person_changes_meanwhile_is_not_put_aside(repository):
+def test_changes_of_the_user_during_a_command_are_kept(repository):
     before = sandbox.scan_workspace(repository)
     git(repository, "config", "branch.x.remote", "origin")  # writes another file, and renames it
     git(repository, "config", "--file", "module/.git-new", "a.b", "c")
@@ -221,35 +221,33 @@ def test_what_the_person_changes_meanwhile_is_not_put_aside(repository):
     assert "origin" in (repository / ".git" / "config").read_text()
 
 
-def test_where_looking_takes_too_long_nothing_is_put_aside_that_may_have_been_there(repository, monkeypatch):
+def test_after_an_incomplete_scan_only_new_files_are_renamed(repository, monkeypatch):
     with monkeypatch.context() as slow:
         times = iter([0.0, 0.0])
         slow.setattr(sandbox.time, "monotonic", lambda: next(times, 100.0))
         before = sandbox.scan_workspace(repository)
     (repository / "new").mkdir()
     (repository / "new" / ".git").write_text("gitdir: ../evil\n")
-    said = sandbox.quarantine(repository, before)
+    report = sandbox.quarantine(repository, before)
     assert [path.name for path in repository.rglob("*.aside")] == [".git.aside"]
-    assert "not all was looked through" in said
+    assert "was not completed" in report
 
 
-def test_a_folder_that_cannot_be_entered_any_more_is_named(repository):
+def test_a_folder_that_cannot_be_read_is_reported(repository):
     before = sandbox.scan_workspace(repository)
-    deeper = (
-        "d=$(printf 'd%.0s' {1..250}); for n in {1..17}; do mkdir $d && cd $d || exit; done"  # no path is that long
-    )
+    deeper = "d=$(printf 'd%.0s' {1..250}); for n in {1..17}; do mkdir $d && cd $d || exit; done"  # longer than any path may be
     subprocess.run(["bash", "-c", deeper], cwd=repository, check=True)
-    assert "as it cannot be read: ddd" in sandbox.quarantine(repository, before)
+    assert "because it cannot be read: ddd" in sandbox.quarantine(repository, before)
 
 
-def test_names_in_what_is_said_stay_on_their_line(repository):
+def test_a_report_is_one_line(repository):
     before = sandbox.scan_workspace(repository)
     (repository / "x\n[y" / ".git").mkdir(parents=True)
     (repository / "x\n[y" / ".git" / "config").write_text("")
     assert sandbox.quarantine(repository, before).count("\n") == 0
 
 
-def test_hooks_outside_of_the_workspace_are_nobodys_business_here(repository, tmp_path):
+def test_hooks_outside_of_the_workspace_are_ignored(repository, tmp_path):
     git(repository, "config", "core.hooksPath", str(tmp_path / "hooks"))
     before = sandbox.scan_workspace(repository)
     (tmp_path / "hooks").mkdir()
@@ -257,7 +255,7 @@ def test_hooks_outside_of_the_workspace_are_nobodys_business_here(repository, tm
     assert (tmp_path / "hooks").exists()
 
 
-def test_a_link_that_leads_out_of_the_workspace_has_nothing_renamed_there(repository, tmp_path):
+def test_nothing_is_renamed_behind_a_link_out_of_the_workspace(repository, tmp_path):
     git(repository, "config", "core.hooksPath", "scripts/hooks")
     before = sandbox.scan_workspace(repository)
     (tmp_path / "mine" / "hooks").mkdir(parents=True)
@@ -266,7 +264,7 @@ def test_a_link_that_leads_out_of_the_workspace_has_nothing_renamed_there(reposi
     assert (tmp_path / "mine" / "hooks").exists()
 
 
-def test_a_pipe_in_place_of_settings_is_not_waited_for(repository):
+def test_a_named_pipe_as_config_does_not_block(repository):
     before = sandbox.scan_workspace(repository)
     (repository / "new" / ".git").mkdir(parents=True)
     os.mkfifo(repository / "new" / ".git" / "config")

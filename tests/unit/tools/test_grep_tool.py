@@ -202,21 +202,24 @@ async def test_what_only_python_knows_is_found_too(grep, tmp_path, pattern):
     ("args", "why"),
     [
         ({"pattern": "absent"}, ""),
-        ({"pattern": r"^needle\|^pin\|x\+"}, r" \+ and \| is the character itself here; 2 lines match ^needle|^pin|x+"),
+        ({"pattern": r"^needle\|^pin\|x\+"}, r" \+ and \|: plain text here; 2 lines match ^needle|^pin|x+"),
         ({"pattern": r"other\|"}, ""),
         ({"pattern": r"\+ needle"}, ""),
-        ({"pattern": "NEEDLE"}, " Its capitals make it heed case; 2 lines match it without: begin it with (?i)."),
+        (
+            {"pattern": "NEEDLE"},
+            " Capitals make the search case-sensitive; without case 2 lines match: begin it with (?i).",
+        ),
         (
             {"pattern": "NEEDLE.", "literal": True},
-            " Its capitals make it heed case; 1 line matches it without: write it in small letters.",
+            " Capitals make the search case-sensitive; without case 1 line matches: write it in lower case.",
         ),
-        ({"pattern": r"needle\n"}, r" The search goes line by line: \n matches nothing."),
-        ({"pattern": "needle", "glob": "*.rs"}, " No file was searched: none there matches the glob *.rs."),
+        ({"pattern": r"needle\n"}, r" The search works line by line: \n matches nothing."),
+        ({"pattern": "needle", "glob": "*.rs"}, " No file was searched: the glob *.rs matches none there."),
         (
             {"pattern": "needle", "glob": "src/*.py"},
             (
-                " No file was searched: none there matches the glob src/*.py. "
-                "A glob with a / counts from the workspace or from path, and ** stands for any folders."
+                " No file was searched: the glob src/*.py matches none there. "
+                "A glob with a / is relative to the workspace or to path; ** matches any folders."
             ),
         ),
         ({"pattern": "absent", "glob": "src/**/*.py"}, ""),
@@ -243,7 +246,7 @@ async def test_long_lines_are_cut_and_the_whole_stays_below_the_models_share(gre
         ("a)", r"unbalanced parenthesis at position 1|escape it: a\), or set literal."),
         ("*x", r"nothing to repeat at position 0|escape it: \*x, or set literal."),
         ("x[", r"unterminated character set at position 1|escape it: x\[, or set literal."),
-        (r"\p{L}", r"bad escape \p at position 0|Mend it, or set literal."),
+        (r"\p{L}", r"bad escape \p at position 0|Correct it, or set literal."),
     ],
 )
 async def test_an_invalid_expression_is_an_error_with_what_to_write(grep, tmp_path, pattern, said):
@@ -299,7 +302,7 @@ async def test_a_file_that_changed_during_the_search_is_left_out_and_that_is_sai
     monkeypatch.setattr(Matches, "leave_out_unconfirmed", changed)
     result = await grep.invoke(pattern="needle")
     assert (result.matches, result.match_count, result.was_truncated) == ("b:1:needle", 1, True)
-    assert result.note == "[left out, as changed during the search: 1 file]"
+    assert result.note == "[left out, because of changes during the search: 1 file]"
 
 
 async def test_a_missing_path_and_a_pipe_are_refused(grep, tmp_path):

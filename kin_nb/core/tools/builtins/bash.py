@@ -220,7 +220,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     async def _run_confined(
         self, run: Callable[[Sequence[str]], Awaitable[Ended]], argv: list[str], workspace: Path
     ) -> tuple[Ended, str]:
-        """How it ended, and what was put aside; that is done however it ends."""
+        """Run it confined. Returns how it ended, and the report of the quarantine, which runs in every case."""
         before = await asyncio.to_thread(sandbox.scan_workspace, workspace)
         try:
             ended = await run(sandbox.confined(argv, workspace, before, network=self.config.sandbox_network))

@@ -1,8 +1,8 @@
-"""grep: lines that match a regular expression, by ripgrep, or without it.
+"""grep: find the lines that match a regular expression, with ripgrep or without it.
 
-Without ripgrep a search that is surely done at once runs in this process, since a program of its own costs thirty times as much;
-any other runs in grep_fallback.py. Nothing ends a regular expression that has begun. So a pattern is searched for in this process
-only when the work that it may make is known from its text, and given back as soon as the search turns out to be a large one.
+Without ripgrep a short search runs in this process, because starting a program takes thirty times as long. All other searches
+run in grep_fallback.py. A running regular expression cannot be stopped. So a pattern is searched in this process only when its
+text shows that the work is limited, and the search moves to the program as soon as it gets large.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from kin_nb.core.workspace import Workspace, open_regular
 
 SECONDS = 60
 _HINT_SECONDS = 5
-"""For a search that only tells why another found nothing."""
+"""For a search that only explains why another found nothing."""
 
 EXCLUDED = ("node_modules/", "__pycache__/", "venv/", "*.egg-info/", "htmlcov/", "*.pyc")
-"""Left out whatever .gitignore says, by glob too."""
+"""Always left out, whatever .gitignore and the glob say."""
 _RIPGREP = "rg"
 _OUT_OF_TIME = 128 + signal.SIGXCPU
 _FALLBACK = Path(__file__).with_name("grep_fallback.py")
@@ -66,9 +66,9 @@ class GrepArgs(BaseModel):
 
 
 class GrepResult(BaseModel):
-    """`matches`: `path:line:text` lines, ordered by path and line. `match_count`: how many of them match.
+    """`matches`: lines `path:line:text`, ordered by path and line. `match_count`: the number of them that match.
 
-    `was_truncated`: there are more. `note`: what is not shown; or, when nothing matches, why.
+    `was_truncated`: whether there are more. `note`: what is not shown, or why nothing matches.
     """
 
     matches: str
@@ -92,7 +92,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
     async def run(self, args: GrepArgs) -> GrepResult:
         """Raises ToolError for an invalid expression, a missing path, or a search of more than SECONDS."""
         if any(mark in text for text in (args.pattern, args.glob or "") for mark in "\0\n"):
-            raise ToolError("pattern and glob are one line each.")
+            raise ToolError("pattern and glob must be one line each.")
         search = _Search(
             Workspace(self.config.effective_workdir), args, child_environment(os.environ, also=self.config.key_names)
         )
@@ -115,7 +115,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
 
 
 class _Search:
-    """One question. Raises ToolError for a path that leads nowhere, and for an invalid expression."""
+    """One call. Raises ToolError for a missing path and for an invalid expression."""
 
     def __init__(self, workspace: Workspace, args: GrepArgs, environment: dict[str, str]) -> None:
         self.workspace, self._args, self._environment = workspace, args, environment
@@ -127,7 +127,7 @@ class _Search:
             raise ToolError(f"The search failed: {problem}")
 
     async def matches(self, pattern: str, seconds: float) -> Matches:
-        """In this process when that is surely done at once, else by a program."""
+        """Search in this process when the search is surely short, else with a program."""
         ripgrep, place = shutil.which(_RIPGREP), self._place()
         if ripgrep is None:
             found = self._empty()
@@ -140,7 +140,7 @@ class _Search:
             )
             if found.total or not complaint:
                 return found
-        # no ripgrep, or an expression that it does not know (Python's "look around")
+        # ripgrep is missing, or does not know the expression (Python's look-around)
         question = {"pattern": pattern, "path": place, "excludes": EXCLUDED}
         found, complaint = await self._run([sys.executable, "-I", "-S", str(_FALLBACK), json.dumps(question)], seconds)
         if complaint and not found.total:
@@ -163,7 +163,7 @@ class _Search:
             return 0
 
     async def _run(self, command: list[str], seconds: float) -> tuple[Matches, str]:
-        """What a program finds, and what it complains of."""
+        """Run a search program. Returns the matches and the error message."""
         found = self._empty()
         with tempfile.TemporaryFile() as stderr:
             ended = await run_process(
@@ -179,7 +179,7 @@ class _Search:
         if ended.exit_code == TOO_SLOW:
             raise ToolError(
                 f"The search was stopped: the pattern takes too long on a line of {complaint}.\n"
-                "A repetition of what repeats itself, as in (a+)+, tries every way to divide the line. Write it without."
+                "Write it without nested repetition: (a+)+ tries every way to divide the line."
             )
         if ended.timed_out or ended.exit_code == _OUT_OF_TIME:
             raise ToolError(f"The search took more than {seconds} s. Narrow the path, the glob or the pattern.")
@@ -190,7 +190,7 @@ class _Search:
         return Matches(self.workspace, self._path, self._args.glob, self._args.max_matches, of_a_file)
 
     def _place(self) -> str:
-        """The path as the search prints it: `./` before it in the workspace, `/` after it when it is a folder."""
+        """The path as the search prints it: with a leading `./` in the workspace, and a final `/` for a folder."""
         end = "/" if self._path.is_dir() and self._path != self.workspace.root else ""
         name = self.workspace.relative(self._path)
         return name + end if name.startswith("/") else "./" if name == "." else f"./{name}{end}"
@@ -199,7 +199,7 @@ class _Search:
 def _ripgrep(program: str, pattern: str, glob: str | None, place: str, root: Path) -> list[str]:
     command = [program, "--no-config", "--no-messages", "--color=never", "--no-heading", "--with-filename", "--null"]
     command += ["--line-number", "--sort=path", "--smart-case", "--max-columns=4000", "--max-columns-preview"]
-    # the .gitignore files of the workspace and no others: what is found must not depend on the machine
+    # only the .gitignore files of the workspace: the result must not depend on the machine
     command += [
         "--no-require-git",
         "--no-ignore-parent",
@@ -209,7 +209,7 @@ def _ripgrep(program: str, pattern: str, glob: str | None, place: str, root: Pat
     ]
     if (root / ".gitignore").is_file() and place != "./":
         command += ["--ignore-file", str(root / ".gitignore")]
-    if glob:  # --glob would bring hidden and ignored files back in; a type only narrows, by the file's name
+    if glob:  # --glob would include hidden and ignored files again; a type only narrows the search
         command += ["--type-add", f"wanted:{glob.rpartition('/')[2] or '*'}", "--type=wanted"]
     command += [f"--glob=!{name}" for name in EXCLUDED]
     return [*command, "--regexp", pattern, "--", place]
@@ -217,26 +217,26 @@ def _ripgrep(program: str, pattern: str, glob: str | None, place: str, root: Pat
 
 IN_PROCESS_SECONDS = 0.25
 _LARGEST_IN_PROCESS = 2_000_000
-"""Bytes of a file that is searched here."""
+"""Bytes of a file that is searched in this process."""
 _LONGEST_LINES = (_LARGEST_IN_PROCESS, 1_000, 200)
-"""Characters of the lines that a pattern with 0, 1 or 2 repetitions may meet: the work grows as a power of them."""
+"""Characters of a line for a pattern with 0, 1 or 2 repetitions: the work grows as a power of this length."""
 _MOST_GROUPS = 2
 
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
 _REPETITION = re.compile(r"[*+?]|\{\d.*|\{,.*", re.DOTALL)
 _SETS_OF_SETS = re.compile(r"^\[.*(\[|--|&&|\|\||~~)", re.DOTALL)
-"""What `re` warns of: its meaning may change."""
+"""Sets that `re` warns about, because their meaning may change."""
 _EDGES = re.compile(r"[$^]|\\[AZ]")
-"""Without these a match in a line is one in the whole file too, so that a file without any is passed over."""
+"""A pattern without these matches in the whole file when it matches in a line, so other files can be skipped."""
 
 
 def longest_line(pattern: str) -> int | None:
-    """Characters of the longest line that the pattern may be tried on here; None when it is not for here at all."""
+    """The longest line that the pattern may be tried on in this process; None when it must run in the program."""
     repetitions = groups = 0
     before = ""
     for part in _TOKEN.findall(pattern):
         if _REPETITION.fullmatch(part):
-            if before in {")", "("}:  # a group that repeats, or one that is no plain group
+            if before in {")", "("}:  # a repeated group, or a special group such as (?=...)
                 return None
             repetitions += 1
         groups += part == "("
@@ -249,9 +249,9 @@ def longest_line(pattern: str) -> int | None:
 
 
 def search_in_process(root: Path, place: str, pattern: str, excludes: list[str], sink: Callable[[bytes], bool]) -> bool:
-    """Hand each matching line to `sink`, as the program prints it, until it returns True (enough).
+    """Pass each matching line to `sink`, in the format of the program, until `sink` returns True.
 
-    False when the search is not for here: what `sink` got until then is worth nothing.
+    Returns False when the search must run in the program instead; then ignore what `sink` has received.
     """
     end = time.monotonic() + IN_PROCESS_SECONDS
     longest = longest_line(pattern)
@@ -259,7 +259,7 @@ def search_in_process(root: Path, place: str, pattern: str, excludes: list[str],
         return False
     try:
         regex = smart_case(pattern)
-    except re.error:  # the program says what is wrong
+    except re.error:  # the program reports the error
         return False
     must_match = regex if longest == _LARGEST_IN_PROCESS and not _EDGES.search(pattern) else None
     for name in files(str(root), place, excludes):
@@ -278,7 +278,7 @@ def search_in_process(root: Path, place: str, pattern: str, excludes: list[str],
 
 
 def _content(path: Path) -> bytes | None:
-    """None for a file that is too large. What is binary (a NUL in its head), gone, or not for us to read, is empty."""
+    """The content; None when it is too large, empty when the file is binary, missing or not readable."""
     try:
         with open_regular(path) as file:
             head = file.read(HEAD)

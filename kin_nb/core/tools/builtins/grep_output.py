@@ -1,4 +1,4 @@
-"""What the model reads of a search: matches, collected as they arrive; what is not shown; what a pattern without any may mean."""
+"""The result of a search for the model: matches, a note on what is not shown, and hints when nothing matches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.workspace import Workspace, open_regular
 
 MOST_CHARACTERS = 39_500
-"""40,000 reach the model, less the room for what is said about them."""
+"""A result may have 40,000; the rest is for the text around it."""
 LONGEST_LINE = 500
 """Characters shown of one line."""
 COUNTED = 10_000
@@ -29,12 +29,12 @@ COUNTED = 10_000
 _BYTES_OF_A_CHARACTER = 4
 _FILES_NAMED = 10
 _NOTE = 1_000
-"""Characters kept for the note on what is not shown."""
+"""Characters reserved for the note on what is not shown."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """A matching line. `file`: as the search prints it; `number`: counted from 1; `begin`: the bytes that `text` is made of."""
+    """A matching line. `file`: the name as the search prints it; `number`: counted from 1; `begin`: the bytes behind `text`."""
 
     file: bytes
     number: int
@@ -47,18 +47,17 @@ class Match:
 
 
 class Matches:
-    """The search's output as it arrives: the first `most` matching lines, of a file at most `of_a_file`, and how many
-    there are in each file.
+    """Collect a search's output: the first `most` matching lines, at most `of_a_file` of one file, and the counts by file.
 
-    Files that the glob does not name are passed over, and sensitive ones: whoever allowed a search of the folder has
-    not allowed those, unless the folder is one itself.
+    Files that the glob does not match are skipped, and so are sensitive ones: an approval to search the folder does not
+    include them, unless the folder itself is sensitive.
     """
 
     def __init__(self, workspace: Workspace, asked: Path, glob: str | None, most: int, of_a_file: int) -> None:
         self.kept: list[Match] = []
         self.counts: Counter[str] = Counter()
         self.left_out = ""
-        """What is said of files that were left out."""
+        """A note on files that were left out."""
         self._workspace, self._asked, self._most, self._of_a_file = workspace, asked, most, of_a_file
         self._all_allowed = workspace.is_sensitive(asked) is not None
         self._glob = glob_rule(glob) if glob else None
@@ -83,9 +82,9 @@ class Matches:
         return False
 
     def leave_out_unconfirmed(self) -> None:
-        """Leave out the files of which a kept line is not there when they are opened without following a link.
+        """Leave out files in which a kept line is not found again when they are opened without following links.
 
-        A search program opens files by their names: a folder may be a link to elsewhere at that moment, and only then.
+        A search program opens files by name: a folder may have been a link to another place at that moment only.
         """
         root, of_files = self._workspace.root, dict[bytes, list[Match]]()
         for match in self.kept:
@@ -95,9 +94,8 @@ class Matches:
             del self.counts[name]
         self.kept = [match for match in self.kept if match.file not in wrong]
         if wrong:
-            self.left_out = (
-                f"[left out, as changed during the search: {len(wrong):,} file{'s' if len(wrong) > 1 else ''}]"
-            )
+            files_left_out = f"{len(wrong):,} file{'s' if len(wrong) > 1 else ''}"
+            self.left_out = f"[left out, because of changes during the search: {files_left_out}]"
 
     def may_show(self, file: bytes) -> bool:
         if file not in self._allowed:
@@ -107,11 +105,11 @@ class Matches:
                 allowed = bool(named) and (self._all_allowed or not self._workspace.is_sensitive(path))
             except OSError:  # a folder changed while its links were read
                 allowed = False
-            self._allowed[file] = allowed and is_reachable(path)  # no folder was replaced by a link meanwhile
+            self._allowed[file] = allowed and is_reachable(path)  # its folder may have been replaced by a link
         return self._allowed[file]
 
     def _is_named(self, path: Path, glob: re.Pattern[str]) -> bool:
-        """A glob with a `/` counts from the workspace, or from the folder that is searched: models write either."""
+        """A glob with a `/` is relative to the workspace or to the folder that is searched: models write both."""
         below = path.relative_to(self._asked).as_posix() if path.is_relative_to(self._asked) else ""
         return bool(glob.search(self._workspace.relative(path)) or glob.search(below))
 
@@ -128,7 +126,7 @@ class Matches:
 
 @dataclass(frozen=True)
 class Shown:
-    """The text for the model; `count`: the lines (or files) that matched and are in it; `note`: what is not."""
+    """The text for the model. `count`: the matching lines (or files) in it. `note`: what is left out."""
 
     text: str
     count: int
@@ -136,7 +134,7 @@ class Shown:
 
 
 def lines_shown(found: Matches, root: Path, context: int) -> Shown:
-    """`path:line:text`, and `path-line-text` for the lines around, as grep -n -C has it."""
+    """`path:line:text`, and `path-line-text` for context, like grep -n -C."""
     lines: list[str] = []
     shown: Counter[str] = Counter()
     room = MOST_CHARACTERS - _NOTE
@@ -177,12 +175,12 @@ def _not_shown(found: Matches, shown: Counter[str]) -> str:
 
 
 def _entries(matches: list[Match], root: Path, context: int) -> Iterator[tuple[str, str, int]]:
-    """(file's name, line to show, matches in it: 0 or 1), with `--` between lines that do not follow each other."""
+    """Yield (file name, line to show, number of matches: 0 or 1), with `--` between parts that are not adjacent."""
     shown_before = False
     for _, group in groupby(matches, lambda match: match.file):
         own = {match.number: match for match in group}
         around = _around(root, list(own.values()), context) if context else {}
-        last = -1  # no line of this file follows what was shown before
+        last = -1  # so that the first line is never adjacent to another file
         name = next(iter(own.values())).name
         for number in sorted(own.keys() | around.keys()):
             if context and shown_before and number != last + 1:
@@ -193,7 +191,7 @@ def _entries(matches: list[Match], root: Path, context: int) -> Iterator[tuple[s
 
 
 def _around(root: Path, matches: list[Match], context: int) -> dict[int, str]:
-    """The lines near the matches in one file, by number; none when it can't be read any more."""
+    """The lines near the matches in one file, by number; empty when the file cannot be read again."""
     wanted = {n for match in matches for n in range(match.number - context, match.number + context + 1)}
     end = max(wanted)
     try:
@@ -216,7 +214,7 @@ def _confirmed(path: Path, matches: list[Match]) -> bool:
 
 
 def _lines(file: BinaryIO) -> Iterable[bytes]:
-    """As ripgrep numbers and reads them: UTF-16 with a byte order mark becomes UTF-8."""
+    """The lines as ripgrep reads and numbers them: UTF-16 with a byte order mark becomes UTF-8."""
     mark = file.read(len(codecs.BOM_UTF16))
     file.seek(0)
     if mark not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
@@ -225,7 +223,7 @@ def _lines(file: BinaryIO) -> Iterable[bytes]:
 
 
 def _begin(line: bytes) -> bytes:
-    """All bytes that are shown of a line, without what ripgrep leaves out at its ends."""
+    """The bytes of a line that are shown, without those at its ends that ripgrep leaves out."""
     return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r")[: LONGEST_LINE * _BYTES_OF_A_CHARACTER]
 
 
@@ -235,39 +233,39 @@ def _shortened(line: bytes) -> str:
 
 
 Count = Callable[[str], Awaitable[int]]
-"""How many lines match another pattern; 0 when that can't be told in a short time."""
+"""Count the lines that match another pattern; 0 when that takes too long."""
 _SPECIAL = "()[]{}*+?"
-_MENDED = 5
+_MAX_ESCAPES = 5
 """Characters that are escaped in a suggestion, at most."""
 _BASIC = re.compile(r"\\([|+?])")
-"""What grep without -E takes for an operator, and a regular expression of Python for the character itself."""
+"""An operator for grep without -E, a plain character for Python."""
 _WALK_SECONDS = 1.0
 
 
 def escaped(text: str) -> str:
-    """A pattern of just this text, for Python and ripgrep alike."""
+    """The pattern for exactly this text, in Python and in ripgrep."""
     return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text)
 
 
 def pattern_error(pattern: str) -> str | None:
-    """What is wrong with a pattern and what to write; None for one that can be used."""
+    """The error in a pattern, and what to write instead; None for a valid one."""
     error = _error(pattern)
     if error is None:
         return None
-    mended = pattern
-    for _ in range(_MENDED):
-        problem = _error(mended)
-        if not isinstance(problem, re.error) or problem.pos is None or mended[problem.pos :][:1] not in _SPECIAL:
+    corrected = pattern
+    for _ in range(_MAX_ESCAPES):
+        problem = _error(corrected)
+        if not isinstance(problem, re.error) or problem.pos is None or corrected[problem.pos :][:1] not in _SPECIAL:
             break
-        mended = f"{mended[: problem.pos]}\\{mended[problem.pos :]}"
-    cure = f"To search for it as it is, escape it: {mended}" if _error(mended) is None else "Mend it"
-    return f"regex parse error: {error}\n{cure}, or set literal."
+        corrected = f"{corrected[: problem.pos]}\\{corrected[problem.pos :]}"
+    fix = f"To search for this text, escape it: {corrected}" if _error(corrected) is None else "Correct it"
+    return f"regex parse error: {error}\n{fix}, or set literal."
 
 
 def _error(pattern: str) -> Exception | None:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sets in sets, whose meaning may change
+            warnings.simplefilter("ignore")  # about sets in sets, whose meaning may change
             re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         return error
@@ -275,39 +273,37 @@ def _error(pattern: str) -> Exception | None:
 
 
 def _tells_lines_apart(pattern: str) -> bool:
-    """Whether it is an expression, and not one that every line matches."""
+    """Whether it is a valid expression that not every line matches."""
     return _error(pattern) is None and re.search(pattern, "") is None
 
 
 async def why_nothing(pattern: str, count: Count, *, literal: bool) -> str:
-    """Why no line matches, when that can be seen; "" otherwise."""
+    """A hint why no line matches; "" when the reason is unknown."""
     said = []
     if not literal and re.search(r"(?<!\\)(?:\\\\)*\\n", pattern):
-        said.append(r"The search goes line by line: \n matches nothing.")
+        said.append(r"The search works line by line: \n matches nothing.")
     other = pattern if literal else _BASIC.sub(r"\1", pattern)
     if other != pattern and _tells_lines_apart(other) and (lines := await count(other)):
         marks = " and ".join(sorted({match[0] for match in _BASIC.finditer(pattern)}))
-        said.append(f"{marks} is the character itself here; {_many(lines)} {other}")
+        said.append(f"{marks}: plain text here; {_many(lines)} {other}")
     elif re.search(r"[A-Z]", re.sub(r"\\.", "", pattern)):
         lines = await count(f"(?i){escaped(pattern) if literal else pattern}")
         if lines:
-            how = "write it in small letters" if literal else "begin it with (?i)"
-            said.append(f"Its capitals make it heed case; {_many(lines)} it without: {how}.")
+            how = "write it in lower case" if literal else "begin it with (?i)"
+            said.append(f"Capitals make the search case-sensitive; without case {_many(lines)}: {how}.")
     return " ".join(said)
 
 
 def no_such_files(root: Path, place: str, excludes: list[str], glob: str) -> str:
-    """That the glob names no file below `place`, in a sentence; "" when it does, or there are too many to look at."""
+    """A sentence when the glob matches no file below `place`; "" when it does, or when there are too many files to check."""
     rule, end = glob_rule(glob), time.monotonic() + _WALK_SECONDS
     for file in files(str(root), place, excludes):
         name = file.removeprefix("./")
         below = name.removeprefix(f"{place.removeprefix('./')}/")
         if rule.search(name) or rule.search(below) or time.monotonic() > end:
             return ""
-    tip = (
-        " A glob with a / counts from the workspace or from path, and ** stands for any folders." if "/" in glob else ""
-    )
-    return f"No file was searched: none there matches the glob {glob}.{tip}"
+    tip = " A glob with a / is relative to the workspace or to path; ** matches any folders." if "/" in glob else ""
+    return f"No file was searched: the glob {glob} matches none there.{tip}"
 
 
 def _many(lines: int) -> str:

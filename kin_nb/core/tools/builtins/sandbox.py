@@ -1,15 +1,21 @@
-"""Confinement of commands by bubblewrap: the workspace and a /tmp of their own are writable, all else is read-only.
+"""Confine commands with bubblewrap: only the workspace and a private /tmp are writable.
 
-No network, no other processes, no sockets of services in /run; those elsewhere are in reach unless they are `closed`, for
-a read-only file system stops no connection. kin_nb's own folder is empty in there. Files may be read all the same, wherever
-they are.
+A confined command has no network, sees no other processes and no sockets in /run. Sockets in other folders stay reachable unless
+they are `closed`, because a read-only mount does not prevent connections. kin_nb's own folder looks empty. All other files can be
+read.
 
-What programs outside the confinement run or trust by themselves is found before a command (`scan_workspace`) and after it.
-Such a thing is read-only where it was there before; where a command made it, `quarantine` renames it and reports that. It is,
-in anything that git would take for a repository, however deep, its config, config.worktree, commondir and hooks (git runs what
-they name) and a .git that points elsewhere; and what the file tools would ask for because it runs later, at the top of the
-workspace, where editors and shells look. All else of a repository stays writable: commits, the index and the stash run nothing.
-So does what the user runs by name: tests, a Makefile, programs that settings name.
+Protected files are those that a program outside the confinement would run or trust later, without a request of the user:
+
+* in every folder that git accepts as a repository, at any depth: config, config.worktree, commondir, hooks, and a .git that is a
+  file or a link;
+* at the top of the workspace, where editors and shells look: the sensitive names of the file tools that run something.
+
+`scan_workspace` finds them before and after a command. Those that exist before are mounted read-only. Those that the command
+creates are renamed and reported by `quarantine`. A mount cannot prevent this: a repository can be created at any path, and
+bubblewrap leaves an empty file behind where it mounts over a missing path, which breaks git (an empty commondir).
+
+The rest of a repository stays writable (commits, index and stash run nothing), and so do the files that the user runs by name:
+tests, a Makefile, programs that settings name.
 """
 
 from __future__ import annotations
@@ -36,17 +42,17 @@ from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
 
 _PROGRAM = "bwrap"
 _SECONDS = 10
-_OF_ITS_OWN = Path("/tmp")  # noqa: S108  (in the confinement, it is private)
+_PRIVATE_TMP = Path("/tmp")  # noqa: S108  (private in the confinement)
 _SERVICES = Path("/run")
-_HIDDEN = (str(_OF_ITS_OWN), str(_SERVICES), "/dev", "/proc")
+_HIDDEN = (str(_PRIVATE_TMP), str(_SERVICES), "/dev", "/proc")
 _NEEDED = ("/run/current-system", "/run/systemd/resolve")
-"""Of these: programs (NixOS), and the names of servers."""
-_ROOTS_POWERS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
-"""What is left of root's: to change files whoever owns them, and not to undo a mount."""
+"""Exceptions in the hidden folders: programs (NixOS), and name resolution."""
+_ROOT_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
+"""What root keeps: it may change the files of every owner, but not undo a mount."""
 
 
 def problem(workspace: Path, *, network: bool) -> str:
-    """Why commands cannot be confined here, and what helps; "" when they can, which is tried for real."""
+    """Why commands cannot be confined here, and what to do. "" when a real attempt works."""
     if sys.platform != "linux":
         return "bubblewrap is for Linux only"
     if shutil.which(_PROGRAM) is None:
@@ -67,21 +73,21 @@ def problem(workspace: Path, *, network: bool) -> str:
 
 
 def sockets() -> list[str]:
-    """Socket files that programs may listen at now: all in each folder where one of this machine's sockets was bound.
+    """The sockets that programs may listen on: all socket files in each folder where a socket of this machine was bound.
 
-    All, since some programs bind a socket by one name and link it to another (ssh's ControlPath). Not found: one that was
-    bound by a relative path, or in a container. Raises OSError when the system does not tell.
+    All of them, because some programs bind a socket under one name and link it to another (ssh's ControlPath). Sockets that
+    were bound by a relative path, or in a container, are not found. Raises OSError when /proc cannot be read.
     """
     folders = set()
     for line in Path("/proc/net/unix").read_bytes().splitlines():
         path = os.fsdecode(line.split(maxsplit=7)[-1])
-        if path.startswith("/"):  # one with @ belongs to a network, and goes with it
+        if path.startswith("/"):  # a name with @ belongs to the network namespace, which is not shared
             folders.add(os.path.realpath(Path(path).parent))
     return sorted(path for folder in folders for path in _sockets_in(folder))
 
 
 def _sockets_in(folder: str) -> Iterator[str]:
-    """What is gone meanwhile is left out, and what only others may open."""
+    """Skips entries that have disappeared or that cannot be read."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -92,15 +98,15 @@ def _sockets_in(folder: str) -> Iterator[str]:
 def confined(
     argv: Sequence[str], workspace: Path, found: WorkspaceScan, *, network: bool = False, closed: Iterable[str] = ()
 ) -> list[str]:
-    """The command line that runs `argv` in the workspace, confined; what was `found` there cannot be changed.
+    """The command line that runs `argv` in the workspace, confined. The protected files in `found` are read-only.
 
-    `closed`: sockets that nothing in there can connect to; bubblewrap fails when one is gone. Named pipes stay open.
-    Later mounts lie over earlier ones.
+    `closed`: sockets that confined programs cannot connect to; bubblewrap fails when one has disappeared. Named pipes stay
+    reachable. The order matters: a later mount covers an earlier one.
     """
-    place, temporary = str(workspace.resolve()), str(_OF_ITS_OWN)
+    place, temporary = str(workspace.resolve()), str(_PRIVATE_TMP)
     command = [_PROGRAM, "--die-with-parent", "--unshare-pid", "--unshare-ipc", *([] if network else ["--unshare-net"])]
     if os.geteuid() == 0:
-        command += ["--cap-drop", "ALL", *(word for power in _ROOTS_POWERS for word in ("--cap-add", power))]
+        command += ["--cap-drop", "ALL", *(word for name in _ROOT_CAPABILITIES for word in ("--cap-add", name))]
     command += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", temporary]
     if _SERVICES.is_dir():
         command += ["--tmpfs", str(_SERVICES), *(word for path in _NEEDED for word in ("--ro-bind-try", path, path))]
@@ -123,21 +129,24 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 _SCAN_SECONDS = 2.0
-"""Of one scan."""
-_PIECES = ("config", "config.worktree", "commondir", "hooks")
+"""For one scan."""
+_GIT_FILES = ("config", "config.worktree", "commondir", "hooks")
 _DATA = (*SECRET_NAMES, "*.pth")
-"""What runs nothing at the top of a workspace: a .pth is a model there, and a start-up file in site-packages only."""
+"""Sensitive names that run nothing at the top of a workspace. (A .pth file is a model there; it runs in site-packages only.)"""
 _HOOKS = re.compile(r'^[^#;\n]*?\bhookspath\s*=[ \t]*"?([^"#;\n]+)', re.IGNORECASE | re.MULTILINE)
-_NAMED = 5
+_MAX_LISTED = 5
 
 _Link: TypeAlias = tuple[int, int, int] | None
 _Key: TypeAlias = tuple[int, int, str, _Link]
-"""Folder (device, inode) and name: what is mounted keeps both, whatever is renamed above it. Of a link also what it is."""
+"""Folder (device, inode) and name, which stay the same when a parent folder is renamed. For a link also its target."""
 
 
 @dataclass
 class WorkspaceScan:
-    """`points`: what has to stay as it is. `unseen`: folders that could not be looked into; or, when `cut`, not in time."""
+    """The protected files (`points`) and repositories of a workspace.
+
+    `unseen`: folders that could not be read. When `cut` is true, the time limit was reached and the rest is in `unseen` too.
+    """
 
     repositories: list[str] = field(default_factory=list)
     points: dict[str, _Key] = field(default_factory=dict)
@@ -145,7 +154,7 @@ class WorkspaceScan:
     cut: bool = False
 
     def mounts(self, workspace: Path) -> Iterator[str]:
-        """bubblewrap's arguments. A repository is mounted on itself, writable: what is mounted cannot be renamed."""
+        """The arguments for bubblewrap. A repository is mounted on itself, writable, because a mount point cannot be renamed."""
         root = os.path.realpath(workspace)
         places = dict.fromkeys(self.repositories, "--bind")
         places |= dict.fromkeys(map(os.path.realpath, self.points), "--ro-bind")
@@ -154,7 +163,7 @@ class WorkspaceScan:
                 yield from (how, path, path)
 
     def knows(self, path: str) -> bool:
-        """Whether it would be in `points`, had it been there."""
+        """Whether the scan looked at this place: a file there would be in `points`."""
         while path:
             if path in self.unseen:
                 return False
@@ -163,7 +172,7 @@ class WorkspaceScan:
 
 
 def scan_workspace(workspace: Path) -> WorkspaceScan:
-    """Find what must stay as it is, nearest first. Links are not followed; nothing is raised."""
+    """Find the protected files, the nearest first. Links are not followed, and nothing is raised."""
     found = WorkspaceScan()
     top = os.path.realpath(workspace)
     waiting = deque([top])
@@ -188,34 +197,34 @@ def scan_workspace(workspace: Path) -> WorkspaceScan:
 
 
 def quarantine(workspace: Path, before: WorkspaceScan) -> str:
-    """Rename what was not there `before`, and say so in a sentence for the model and the person; "" when there is none."""
+    """Rename the protected files that did not exist `before`. Returns a report, "" when there is nothing to report."""
     now, known = scan_workspace(workspace), set(before.points.values())
     new = [path for path, key in now.points.items() if key not in known and before.knows(path)]
     root = Path(os.path.realpath(workspace))
-    said = [_renamed(root, path) for path in sorted(new, key=lambda path: path.count("/"), reverse=True)]
+    renamed = [_rename(root, path) for path in sorted(new, key=lambda path: path.count("/"), reverse=True)]
     sentences = []
-    if said:
+    if renamed:
         sentences.append(
-            f"[put aside, for programs outside of the confinement run or trust it: {_list(said)}. "
-            "The person may rename it back.]"
+            f"[renamed, because programs outside of the confinement would run or trust it: {_list(renamed)}. "
+            "The user may rename it back.]"
         )
     if before.cut or now.cut:
         sentences.append(
-            f"[not all was looked through for what git would run: it takes longer than {_SCAN_SECONDS:g} s]"
+            f"[the search for files that git would run was not completed: it takes longer than {_SCAN_SECONDS:g} s]"
         )
     elif now.unseen - before.unseen:
         unseen = [_name(root, path) for path in sorted(now.unseen - before.unseen)]
-        sentences.append(f"[not looked through for what git would run, as it cannot be read: {_list(unseen)}]")
+        sentences.append(f"[not searched for files that git would run, because it cannot be read: {_list(unseen)}]")
     return "\n".join(sentences)
 
 
 def _take(found: WorkspaceScan, folder: str, is_folder: dict[str, bool], top: str) -> None:
-    """The points in one folder."""
+    """Add the protected files of one folder."""
     names = set()
     name = folder.rpartition("/")[2]
     if name == ".git" or ("HEAD" in is_folder and is_folder.keys() & {"objects", "refs", "commondir"}):
         found.repositories.append(folder)
-        names |= is_folder.keys() & set(_PIECES)
+        names |= is_folder.keys() & set(_GIT_FILES)
         if name == ".git":
             _take_hooks(found, folder, top)
     names |= {name for name, inside in is_folder.items() if name == ".git" and not inside}
@@ -226,10 +235,10 @@ def _take(found: WorkspaceScan, folder: str, is_folder: dict[str, bool], top: st
 
 
 def _take_hooks(found: WorkspaceScan, git: str, top: str) -> None:
-    """A folder of hooks that lies elsewhere in the workspace."""
+    """Add a folder of hooks elsewhere in the workspace (core.hooksPath)."""
     try:
         text = read_settings(Path(git, "config")) or ""
-    except (OSError, ValueError):  # as above: no file at all, too large, no text
+    except (OSError, ValueError):  # missing, too large, or not text
         return
     for match in _HOOKS.finditer(text):
         hooks = os.path.normpath(os.path.join(git.rpartition("/")[0], match[1].strip()))  # noqa: PTH118  (text)
@@ -245,7 +254,7 @@ def _add(found: WorkspaceScan, folder: str, name: str) -> None:
         above, own = Path(folder).stat(), Path(path).lstat()
         if stat.S_ISLNK(own.st_mode):
             link = own.st_ctime_ns, *_target(path)
-    except (OSError, ValueError):  # gone meanwhile
+    except (OSError, ValueError):  # it has disappeared
         return
     found.points[path] = (above.st_dev, above.st_ino, name, link)
 
@@ -265,7 +274,7 @@ def _runs_later(name: str) -> bool:
     return not is_data and sensitive_reason(PurePath(name)) is not None
 
 
-def _renamed(root: Path, path: str) -> str:
+def _rename(root: Path, path: str) -> str:
     number = 1
     while os.path.lexists(aside := f"{path}.aside{number if number > 1 else ''}"):
         number += 1
@@ -281,5 +290,5 @@ def _name(root: Path, path: str) -> str:
 
 
 def _list(items: list[str]) -> str:
-    more = f"; {len(items) - _NAMED} more" if len(items) > _NAMED else ""
-    return "; ".join(items[:_NAMED]) + more
+    more = f"; {len(items) - _MAX_LISTED} more" if len(items) > _MAX_LISTED else ""
+    return "; ".join(items[:_MAX_LISTED]) + more
