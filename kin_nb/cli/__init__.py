@@ -1,7 +1,7 @@
-"""`kin-nb`: scripts, CI, and teammates without JupyterLab.
+"""`kin-nb`: the command line, for scripts, CI, and colleagues without JupyterLab.
 
-Owns the command line: arguments, what goes to stdout and stderr, exit codes. Every command imports what it needs when it
-runs. Errors are one or two lines on stderr, never a stack trace. May import: everything.
+Owns arguments, `--help`, stdout and stderr, exit codes. A command imports what it needs when it runs, so that each starts
+fast. Never shows a stack trace: an error is one or two lines on stderr. May import: everything.
 """
 
 from kin_nb.cli.main import main

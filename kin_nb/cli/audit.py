@@ -1,24 +1,30 @@
-"""`kin-nb audit`: who decided what."""
+"""`kin-nb audit`: the decisions of the audit log, as a table."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections import deque
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kin_nb.cli.exits import DONE, fail, note, warn
+from kin_nb.cli.console import DONE, fail, note, warn
 
 if TYPE_CHECKING:
     from kin_nb.core.safety.audit import AuditEntry
 
 _HEADINGS = ("time", "session", "turn", "tool", "risk", "decision", "by", "call", "because")
-_CALL, _WHY = 50, 60
-"""Widest columns; the rest is in --json."""
-_MOST_PROBLEMS = 5
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_MAX_CALL, _MAX_REASON = 50, 60
+"""Characters of a column; the full texts are in --json."""
+_MAX_PROBLEMS = 5
 _DECISIONS = {("allow", "session"): "allow, session", ("allow", "always"): "allow, always"}
+_DECIDERS = {
+    "person": "user",
+    "callback": "program",
+    "headless": "no one to ask",
+    "recorded": "recording",
+    "identical": "same call before",
+}
+"""How `by` is shown; all other values are names of policies."""
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -35,9 +41,11 @@ def show(arguments: argparse.Namespace) -> int:
                 found.append(entry)
         changed = check_audit()
     except OSError as error:
-        return fail(f"{audit_path()}: cannot be read: {error.strerror}.")
+        return fail(f"{audit_path()} cannot be read: {error.strerror}.")
     if broken:
-        note(f"{broken} {'line' if broken == 1 else 'lines'} of {shown(audit_path())} cannot be read and are left out.")
+        note(
+            f"{broken} {'line' if broken == 1 else 'lines'} of {shown(audit_path())} cannot be read and are not shown."
+        )
     if arguments.json:
         for entry in found:
             print(entry.model_dump_json())
@@ -49,32 +57,13 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _report_changes(changed: list[str], folder: str) -> int:
-    """The exit code, after what is wrong with the log's chain was reported."""
-    for problem in changed[:_MOST_PROBLEMS]:
+    """Report changes of the log that kin_nb did not make; return the exit code."""
+    for problem in changed[:_MAX_PROBLEMS]:
         warn(f"{folder}: {problem}")
     if not changed:
         return DONE
-    more = f" ({len(changed)} places)" if len(changed) > _MOST_PROBLEMS else ""
-    return fail(f"The audit log is not as kin-nb wrote it{more}: another program has changed or cut it.")
-
-
-def since(text: str) -> datetime:
-    """`90s`, `5m`, `2h`, `3d`, `1w` ago; or a date, with a time or without, here unless it says where."""
-    if ago := re.fullmatch(r"(\d{1,6})([smhdw])", text):
-        try:
-            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        except OverflowError:
-            return datetime.min.replace(tzinfo=UTC)
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: write 2h, 3d or 2025-01-31") from None
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return int(text)
+    more = f" ({len(changed)} places)" if len(changed) > _MAX_PROBLEMS else ""
+    return fail(f"The audit log was changed or cut by another program{more}.")
 
 
 def _wanted(entry: AuditEntry, arguments: argparse.Namespace) -> bool:
@@ -95,10 +84,20 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
         entry.tool,
         entry.risk,
         f"{decision}, edited" if entry.edited else decision,
-        entry.by,
-        _cut(entry.summary, _CALL),
-        _cut(f"{entry.reason}; note: {entry.note}" if entry.note else entry.reason, _WHY),
+        _decider(entry.by),
+        _cut(entry.summary, _MAX_CALL),
+        _cut(f"{entry.reason}; note: {entry.note}" if entry.note else entry.reason, _MAX_REASON),
     )
+
+
+def _decider(by: str) -> str:
+    """`AskOutsideWorkspace` is shown as `rule: ask outside workspace`."""
+    from kin_nb.core.safety.policies import CHAIN  # noqa: PLC0415
+
+    if by in _DECIDERS or not by:
+        return _DECIDERS.get(by, by)
+    labels = {type(policy).__name__: str(getattr(policy, "label", "")) for policy in CHAIN}
+    return labels.get(by) or f"rule: {re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', by).lower()}"
 
 
 def _cut(text: str, width: int) -> str:

@@ -1,6 +1,7 @@
-"""`kin-nb kernel`: the Kin kernel as Jupyter finds it, a kernelspec that names this interpreter by its full path.
+"""`kin-nb kernel`: install a kernelspec that runs this Python, by its full path.
 
-The wheel brings one that says `python`, which is right where Jupyter runs in the same environment. This one is for all others.
+The wheel contains a kernelspec that runs `python`: enough where Jupyter runs in the same environment. This one is for Jupyter in
+any other environment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kin_nb.cli.exits import DONE, fail
+from kin_nb.cli.console import DONE, fail
 
 MODULE = "kin_nb.notebook.kernel"
 NAME = "kin"
@@ -23,40 +24,43 @@ _NAMES = re.compile(r"kin(-[a-z0-9._-]+)?")
 def install(arguments: argparse.Namespace) -> int:
     folder = _folder(arguments)
     if folder.exists() and not is_kin(spec_in(folder)):
-        return fail(f"{folder} holds another kernel, which stays. Choose another --name.")
+        return fail(f"{folder} holds another kernel; it was not replaced.\nChoose another name: --name kin-NAME.")
     try:
         _write(folder)
     except OSError as error:
-        return fail(f"{folder}: the kernel was not installed: {error.strerror}.")
+        return fail(f"The kernel was not installed in {folder}: {error.strerror}.")
     print(f'Installed the kernel "{_display_name(folder.name)}" in {folder}')
-    print(f"It runs {sys.executable}. JupyterLab's launcher shows it after a reload.")
+    print(f"It runs {sys.executable}. Reload the JupyterLab page to see it in the launcher.")
     return DONE
 
 
 def uninstall(arguments: argparse.Namespace) -> int:
     folder = _folder(arguments)
     if not is_kin(spec_in(folder)):
-        what = "holds another kernel, which stays" if folder.exists() else "does not exist"
+        what = "holds another kernel; it was not removed" if folder.exists() else "does not exist"
         others = [path for path, _ in installed() if path != folder]
-        known = f" Kin kernels are in: {', '.join(map(str, others))}." if others else ""
+        known = f"\nKin kernels are in: {', '.join(map(str, others))}." if others else ""
         return fail(f"{folder} {what}.{known}")
     try:
         folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
     except OSError as error:
-        return fail(f"{folder}: the kernel was not removed: {error.strerror}.")
+        return fail(f"The kernel was not removed from {folder}: {error.strerror}.")
     print(f"Removed {folder}")
     return DONE
 
 
 def kernel_name(text: str) -> str:
-    """Names under which a notebook is known to hold prompts (replay.cell_keys.is_kin_kernel). Raises argparse.ArgumentTypeError."""
+    """Check a kernel name: only notebooks of a kernel named `kin` or `kin-...` are read as prompts (replay.cell_keys)."""
     if not _NAMES.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r}: name it {NAME}, or {NAME}- and letters, digits, . _ -")
+        raise argparse.ArgumentTypeError(f"must be {NAME}, or {NAME}- followed by a-z, 0-9, . _ or -, got {text!r}")
     return text
 
 
 def installed() -> list[tuple[Path, list[str]]]:
-    """(folder, command) of each Kin kernel that Jupyter finds from here. Its own KernelSpecManager would make ~/.ipython."""
+    """Return (folder, command) of each Kin kernel that Jupyter finds from here.
+
+    Jupyter's KernelSpecManager would create ~/.ipython, so it is not used.
+    """
     from jupyter_core.paths import jupyter_path  # noqa: PLC0415  (this command only)
 
     found: dict[str, tuple[Path, list[str]]] = {}
@@ -68,12 +72,14 @@ def installed() -> list[tuple[Path, list[str]]]:
         for folder in folders:
             spec = spec_in(folder)
             if is_kin(spec):
-                found.setdefault(folder.name, (folder, spec["argv"]))  # the first of a name hides the others
+                found.setdefault(
+                    folder.name, (folder, spec["argv"])
+                )  # as in Jupyter, the first folder with a name wins
     return list(found.values())
 
 
 def spec_in(folder: Path) -> dict[str, Any]:
-    """The kernel.json there; {} when there is none that makes sense."""
+    """Read kernel.json; {} if it is missing or invalid."""
     try:
         spec = json.loads((folder / "kernel.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -87,14 +93,14 @@ def is_kin(spec: dict[str, Any]) -> bool:
 
 
 def shipped() -> Path:
-    """The kernelspec that ships: `kin_nb/_kernelspec` in an installed wheel, `kernelspec` in a checkout."""
+    """The kernelspec of this package: `kin_nb/_kernelspec` in a wheel, `kernelspec` in a checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "_kernelspec"
     return inside if inside.is_dir() else package.parent / "kernelspec"
 
 
 def _folder(arguments: argparse.Namespace) -> Path:
-    """Where Jupyter looks for the kernel of that name: the user's own folder when nothing else is wanted."""
+    """The folder for the kernel of that name, by default in the user's own Jupyter folder."""
     from jupyter_core.paths import jupyter_data_dir  # noqa: PLC0415  (this command only)
 
     prefix = Path(sys.prefix) if arguments.sys_prefix else arguments.prefix
@@ -104,7 +110,7 @@ def _folder(arguments: argparse.Namespace) -> Path:
 
 def _write(folder: Path) -> None:
     """Raises OSError."""
-    if folder.is_symlink():  # to somebody's checkout, which keeps its own
+    if folder.is_symlink():  # a link to a checkout: replace the link, keep the checkout
         folder.unlink()
     folder.mkdir(parents=True, exist_ok=True)
     for logo in sorted(shipped().glob("logo-*")):
@@ -115,5 +121,5 @@ def _write(folder: Path) -> None:
 
 
 def _display_name(name: str) -> str:
-    """Several stand side by side in the launcher."""
+    """Kernels must be distinguishable in the launcher."""
     return "Kin" if name == NAME else f"Kin ({name.removeprefix(f'{NAME}-')})"

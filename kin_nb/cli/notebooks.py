@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kin_nb.cli.exits import DONE, LIMITED, fail
+from kin_nb.cli.console import DONE, LIMITED, fail
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
@@ -21,13 +21,13 @@ def save(arguments: argparse.Namespace) -> int:
 
     options, secrets = save_options(arguments), known_secrets()
     command = SaveCommand(
-        arguments.session, arguments.path, options, check=arguments.check, config=_settings(), secrets=secrets
+        arguments.session, arguments.path, options, check=arguments.check, config=_config(), secrets=secrets
     )
     return save_session(command)
 
 
-def _settings() -> KinConfig:
-    """The defaults where a file of settings is broken: a notebook is saved all the same."""
+def _config() -> KinConfig:
+    """Return the defaults if a settings file is broken: saving a notebook must still work."""
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
 
     try:

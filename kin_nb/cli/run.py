@@ -1,14 +1,15 @@
-"""`kin-nb run`: one prompt, from a script."""
+"""`kin-nb run`: send one prompt, without a user to answer questions."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kin_nb.cli.exits import DONE, FAILED, LIMITED, USAGE, fail, note, warn
+from kin_nb.cli.console import DONE, FAILED, LIMITED, USAGE, fail, note, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,20 +21,22 @@ if TYPE_CHECKING:
     from kin_nb.core.records import TurnRecord
 
 LATEST = "latest"
-"""What `--continue` resumes: the newest session of the workspace."""
+"""The session that `--continue` resumes: the newest of the workspace."""
 
-_MOST_NOTES = 3
-"""How many refusals are told with their reason."""
+_MAX_REFUSALS = 3
+"""Refusals that are shown with their reason and with how to allow the call."""
 
-NOT_STORED = "Not all of this session could be stored (see the warnings above): undo and resume may lack a part of it."
+NOT_STORED = (
+    "Not all of this session could be stored (see the warnings above).\nUndo and --continue may miss a part of it."
+)
 
 
 class UsageError(Exception):
-    """The command line asks for something that there is not."""
+    """Wrong arguments: exit code 2."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The answer goes to stdout, everything else to stderr."""
+    """Run the prompt or the /command. The answer goes to stdout, everything else to stderr."""
     from kin_nb.core.commands import UnknownCommandError, typed_command  # noqa: PLC0415  (each command loads its own)
     from kin_nb.core.config import ConfigError  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
@@ -45,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         typed = typed_command(prompt)
         config, mode = _settings(arguments)
         if typed is not None and not typed.command.asks:
-            from kin_nb.cli.commands import run_typed  # noqa: PLC0415
+            from kin_nb.cli.terminal_host import run_typed  # noqa: PLC0415
 
             return run_typed(config, mode, arguments.resume, typed)
         lost: list[str] = []
@@ -56,39 +59,58 @@ def run(arguments: argparse.Namespace) -> int:
         from kin_nb.core.config.loading import explain  # noqa: PLC0415
 
         for warning in config.warnings if config is not None else ():
-            warn(warning)  # a project's settings that were left out may be why
+            warn(warning)  # settings of the project that were not used may be the reason
         return fail(explain(error))
     except (SessionError, SkillError) as error:
         return fail(str(error))
     if turn.outcome == "stopped":
-        limited = arguments.max_turns is not None or arguments.max_price is not None
-        higher = ", with a higher limit or none: it counts the whole session" if limited else ""
-        return fail(f"{turn.message.rstrip('.')}. To go on: kin-nb run --continue{higher}", LIMITED)
+        return fail(f"{_why_stopped(arguments, turn)}\n{_how_to_continue(arguments, turn)}", LIMITED)
     if turn.outcome != "done":
         return fail(turn.message, FAILED)
-    return fail("\n".join(lost)) if lost else _refusals(turn)
+    return fail("\n".join(lost)) if lost else _report_refusals(turn)
+
+
+def _why_stopped(arguments: argparse.Namespace, turn: TurnRecord) -> str:
+    limit = arguments.max_requests
+    if turn.stop_reason == "max_turns" and limit is not None:
+        return (
+            f"Stopped after {limit} model request{'' if limit == 1 else 's'} in this session (--max-requests {limit})."
+        )
+    return f"{turn.message.rstrip('.')}."
+
+
+def _how_to_continue(arguments: argparse.Namespace, turn: TurnRecord) -> str:
+    by_id = arguments.resume not in {None, LATEST}
+    words = ["kin-nb", "run", *(["--resume", arguments.resume] if by_id else ["--continue"])]
+    for name in ("workdir", "mode", "policy", "model", "agent"):
+        value = getattr(arguments, name)
+        if value not in {None, "default"}:
+            words += [f"--{name}", str(value)]
+    limited = turn.stop_reason in {"max_turns", "price"}
+    command = shlex.join([*words, "-p", "Continue."])
+    return f"To continue{' without this limit' if limited else ''}: {command}"
 
 
 def _prompt(arguments: argparse.Namespace) -> str:
     """Raises UsageError."""
     try:
         prompt: str = arguments.prompt if arguments.prompt is not None else _stdin()
-        prompt.encode()  # bytes that are no text come as half characters, where the locale lets them through
+        prompt.encode()  # undecodable bytes arrive as lone surrogates in some locales
     except UnicodeError:
         raise UsageError("The prompt is not valid text in this locale's encoding.") from None
     if not prompt.strip():
-        raise UsageError("The prompt is empty. Give one with -p TEXT or on standard input.")
+        raise UsageError("The prompt is empty.\nGive one with -p TEXT or on standard input.")
     if arguments.workdir is not None and not arguments.workdir.is_dir():
-        raise UsageError(f"--workdir {arguments.workdir}: no such folder.")
+        raise UsageError(f"--workdir {arguments.workdir}: this folder does not exist.")
     return prompt
 
 
 def _stdin() -> str:
-    """To its end; "" when it was closed before we began. A person who types is told how that ends."""
-    if sys.stdin is None:
+    """Read all of standard input. On a terminal, say first how to end it."""
+    if sys.stdin is None:  # it was closed when the process started
         return ""
     if sys.stdin.isatty():
-        note("Type the prompt, then Ctrl-D on a line of its own.")
+        note("Type the prompt. End it with Ctrl-D on an empty line.")
     return sys.stdin.read()
 
 
@@ -132,7 +154,7 @@ def _turn(
         if typed.command.name == "flow":
             flow, prompt = typed.words[0], " ".join(typed.words[1:])
     if arguments.own_process:
-        _keep_secrets(config)
+        _hide_keys(config)
     return run_interruptible(
         run_programmatic(
             config,
@@ -140,7 +162,7 @@ def _turn(
             mode=mode,
             flow=flow,
             output_format=OutputFormat(arguments.output),
-            max_turns=arguments.max_turns,
+            max_turns=arguments.max_requests,
             max_price=arguments.max_price,
             resume=arguments.resume,
             write=partial(print, flush=True),
@@ -150,8 +172,8 @@ def _turn(
     )
 
 
-def _keep_secrets(config: KinConfig) -> None:
-    """Out of reach of commands and tools: not in this process's environment, nor for others to read in its memory."""
+def _hide_keys(config: KinConfig) -> None:
+    """Remove keys from the environment that commands and tools get, and keep other processes from reading our memory."""
     from kin_nb.core.config.keys import take_from_environment  # noqa: PLC0415
     from kin_nb.core.config.secrets import key_names  # noqa: PLC0415
     from kin_nb.core.environment import hide_secrets, keep_memory_private  # noqa: PLC0415
@@ -163,14 +185,14 @@ def _keep_secrets(config: KinConfig) -> None:
 
 
 def _check_policy(policy: str | None, mode: AgentMode | CustomMode) -> None:
-    """Raises UsageError when the mode is about another policy than the one asked for: neither may quietly win."""
+    """Raise UsageError when the mode sets another policy than `--policy` does."""
     named = mode.config_overrides.get("policy", policy)
     if policy is not None and named != policy:
-        raise UsageError(f"--mode {mode.shown} means the policy {named}. Leave out --mode, or --policy {policy}.")
+        raise UsageError(f"--mode {mode.shown} and --policy {policy} contradict each other.\nGive only one of them.")
 
 
 def _folder_of(session: str) -> Path:
-    """The workspace that the session worked in; this one, with a warning, when that is gone.
+    """Return the workspace of the session. If that folder no longer exists: this one, with a warning.
 
     Raises ConfigError, SessionError.
     """
@@ -181,17 +203,20 @@ def _folder_of(session: str) -> Path:
     here = config.effective_workdir
     recorded = Path(str(session_store(config).find(session).header.get("workspace") or here))
     if not recorded.is_dir():
-        warn(f"the session's folder {recorded} is gone; working in {here}")
+        warn(f"the folder of the session, {recorded}, does not exist any more; working in {here}")
         return here
     if recorded != here:
-        note(f"Working in {recorded}, the session's folder.")
+        note(f"Working in {recorded}, the folder of the session.")
     return recorded
 
 
-def _refusals(turn: TurnRecord) -> int:
+def _report_refusals(turn: TurnRecord) -> int:
+    """Name the calls that no one could approve, with how to allow each; 0 when there are none."""
     if not turn.unasked:
         return DONE
     decisions = [call.decision for call in turn.calls if call.decision is not None and call.decision.by == "headless"]
-    notes = list(dict.fromkeys(decision.note for decision in decisions if decision.note))[:_MOST_NOTES]
-    refused = f"Refused, because nobody can be asked here: {', '.join(turn.unasked)}."
-    return fail("\n".join([refused, *notes, "To allow everything: --mode auto-approve"]))
+    notes = list(dict.fromkeys(decision.note for decision in decisions if decision.note))
+    lines = [f"Not run, because no one can approve it here: {', '.join(turn.unasked)}.", *notes[:_MAX_REFUSALS]]
+    if not notes or len(notes) > _MAX_REFUSALS:  # a subagent's calls are not in this record
+        lines.append("For every reason: kin-nb audit --verdict deny. To allow everything: --mode auto-approve.")
+    return fail("\n".join(lines))

@@ -1,4 +1,4 @@
-"""`kin-nb sessions`."""
+"""`kin-nb sessions`: list and show the stored sessions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from kin_nb.cli.exits import DONE, fail, note
+from kin_nb.cli.console import DONE, fail, note
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
     from kin_nb.core.session.store import SessionStore
 
-_NONE_YET = "No sessions {place}yet. `kin-nb run` begins one, and so does the first %%kin cell of a notebook."
+_NO_SESSIONS = "No sessions {place}yet. `kin-nb run` starts one, and so does the first %%kin cell of a notebook."
 
 
 def list_all(arguments: argparse.Namespace) -> int:
@@ -27,10 +27,13 @@ def list_all(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         return fail(str(error))
     if not found:
-        print(_NONE_YET.format(place=f"in {workdir} " if workdir else ""))
+        print(_NO_SESSIONS.format(place=f"in {workdir} " if workdir else ""))
         return DONE
     print(sessions_report(found))
-    note("\nkin-nb sessions show ID: turn by turn; kin-nb run --resume ID: go on; kin-nb save ID FILE: as a notebook")
+    note(
+        "\nShow one: kin-nb sessions show ID. Continue it: kin-nb run --resume ID -p TEXT. "
+        "Save it as a notebook: kin-nb save ID FILE."
+    )
     return DONE
 
 
@@ -58,14 +61,14 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _print_output(text: str) -> None:
-    """As it is into a file or a pipe; on a terminal without what would steer that."""
+    """Print unchanged to a file or a pipe, and without control characters to a terminal."""
     from kin_nb.render.text import clean  # noqa: PLC0415
 
     print((clean(text) if sys.stdout.isatty() else text).removesuffix("\n"))
 
 
 def session_store(config: KinConfig) -> SessionStore:
-    """Where `config` keeps sessions."""
+    """The folder of sessions that `config` names."""
     from kin_nb.core.session.store import SessionStore  # noqa: PLC0415
 
     return SessionStore.configured(config.session_logging)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.audit import AuditEntry, AuditLog
+from kin_nb.core.safety.policies import CHAIN
 from tests.model_server import tool_call
 from tests.notebook.people import environment
 from tests.unit.cli.conftest import EDIT, LOOK, session_ids
@@ -44,7 +46,7 @@ ENTRIES = [
         "by": "headless",
         "summary": "make",
         "reason": "bash runs a command",
-        "note": "nobody",
+        "note": "not approved",
         "time": NOW - timedelta(minutes=5),
     },
 ]
@@ -73,12 +75,12 @@ def test_it_is_a_table_with_the_newest_last(kin, three):
     assert (done.returncode, done.stderr) == (0, "")
     heading, *rows = done.stdout.splitlines()
     assert heading.split() == ["time", "session", "turn", "tool", "risk", "decision", "by", "call", "because"]
-    at = [heading.index(word) for word in ("session", "tool", "decision", "call", "because")]
+    at = [heading.index(word) for word in ("session", "tool", "decision", "by", "call", "because")]
     cells = [[row[start:].split("  ")[0].strip() for start in at] for row in rows]
     assert cells == [
-        ["aaaaaaaa", "edit_file", "allow", "edit a.py", "w"],
-        ["aaaaaaaa", "edit_file", "allow, session, edited", "", ""],
-        ["bbbbbbbb", "bash", "deny", "make", "bash runs a command; note: nobody"],
+        ["aaaaaaaa", "edit_file", "allow", "user", "edit a.py", "w"],
+        ["aaaaaaaa", "edit_file", "allow, session, edited", "user", "", ""],
+        ["bbbbbbbb", "bash", "deny", "no one to ask", "make", "bash runs a command; note: not approved"],
     ]
 
 
@@ -120,7 +122,7 @@ def test_broken_lines_are_counted_and_the_rest_is_shown(kin, three):
         file.write(b"\xff\n{}\n")
     done = kin("audit")
     assert len(done.stdout.splitlines()) == 4
-    assert done.stderr.splitlines()[0] == "2 lines of ~/.kin-code/audit.jsonl cannot be read and are left out."
+    assert done.stderr.splitlines()[0] == "2 lines of ~/.kin-code/audit.jsonl cannot be read and are not shown."
 
 
 def test_a_log_that_was_cut_is_shown_with_the_place_and_fails(kin, three):
@@ -131,7 +133,7 @@ def test_a_log_that_was_cut_is_shown_with_the_place_and_fails(kin, three):
     assert len(done.stdout.splitlines()) == 3, "what is there is shown"
     assert done.stderr.splitlines() == [
         "warning: ~/.kin-code: audit.jsonl:2: line number 2 is missing before it.",
-        "The audit log is not as kin-nb wrote it: another program has changed or cut it.",
+        "The audit log was changed or cut by another program.",
     ]
     three.write_text("".join(lines[:2]))
     done = kin("audit", "--session", "no-such")
@@ -143,7 +145,7 @@ def test_a_folder_in_its_place_is_an_error_with_its_name(kin, path):
     path.mkdir(parents=True)
     done = kin("audit")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"{path}: cannot be read: Is a directory.\n"
+    assert done.stderr == f"{path} cannot be read: Is a directory.\n"
 
 
 def test_a_reader_that_leaves_early_is_no_failure_to_complain_about(home, workspace, three):
@@ -155,6 +157,15 @@ def test_a_reader_that_leaves_early_is_no_failure_to_complain_about(home, worksp
             argv, cwd=workspace, env=environment(home), stdout=broken, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.stderr == ""
+
+
+def test_a_policy_is_shown_in_words(kin, path):
+    log = AuditLog(path)
+    for policy in (*(type(policy).__name__ for policy in CHAIN), "DenyAnythingElse"):
+        log.record(AuditEntry(**{**ENTRIES[0], "by": policy}))
+    _, *rows = kin("audit").stdout.splitlines()
+    assert "rule: deny anything else" in rows[-1]
+    assert not any(re.search(r"[a-z][A-Z]", row) for row in rows)
 
 
 def test_a_run_leaves_its_decisions_and_no_secret(kin, server, home, workspace, monkeypatch, path):
@@ -216,7 +227,7 @@ def test_a_mode_that_names_no_policy_goes_with_any(kin, server, mode):
 def test_a_mode_that_means_another_policy_is_a_contradiction(kin, server, mode, policy):
     done = kin("run", "-p", "Go.", "--policy", policy, "--mode", mode)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"--mode {mode} means the policy" in done.stderr
+    assert done.stderr == f"--mode {mode} and --policy {policy} contradict each other.\nGive only one of them.\n"
     assert server.requests == []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.cli import doctor, installation
+from kin_nb.cli import doctor, doctor_checks
 from kin_nb.cli.kernel import shipped
 from kin_nb.core.config import KinConfig
 from tests.notebook.people import write_config
@@ -55,15 +55,15 @@ def test_where_all_is_in_place_nothing_fails(examined, server, tmp_path):
     assert found["exit"] == 0
     assert found["Python"][0] == "ok"
     assert found["model"] == ("ok", "scripted of here", "")
-    assert found["model server"] == ("ok", f"{server.url} answers; nothing else was asked", "")
+    assert found["model server"] == ("ok", f"{server.url} answers", "")
     assert found["Kin kernel"][0] == "ok"
-    assert found["settings"] == ("ok", "~/.kin-code/config.toml is understood", "")
+    assert found["settings"] == ("ok", "~/.kin-code/config.toml is valid", "")
 
 
 def test_a_line_says_how_it_is_and_what_to_do(kin, server):
     lines = kin("doctor").stdout.splitlines()
     assert "ok    model: scripted of here." in lines
-    assert all(line[:6] in {"ok    ", "warn  ", "fail  "} for line in lines)
+    assert all(line[:6] in {"ok    ", "info  ", "warn  ", "fail  "} for line in lines)
     assert all(line.endswith((".", "'")) for line in lines)
 
 
@@ -81,13 +81,13 @@ def test_offline_asks_nobody(examined, home):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0)
         write_config(home, f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
-        assert examined("--offline")["model server"][1].endswith("/v1 was not asked (--offline)")
+        assert examined("--offline")["model server"][1].endswith("/v1 was not checked (--offline)")
         with pytest.raises(BlockingIOError):
             listening.accept()
 
 
 def test_a_server_that_is_not_there_fails(examined, home):
-    with socket.socket() as bound:  # nobody listens
+    with socket.socket() as bound:  # bound, but not listening
         bound.bind(("127.0.0.1", 0))
         write_config(home, f"http://user:hidden@127.0.0.1:{bound.getsockname()[1]}/v1")
         found = examined()
@@ -142,8 +142,8 @@ def test_a_home_that_is_a_file_fails(examined, home):
     (home / ".kin-code").write_text("")
     assert examined("--offline")["home"] == (
         "fail",
-        "~/.kin-code is no folder",
-        "Move it away, or set KIN_HOME to a folder.",
+        "~/.kin-code is not a folder",
+        "Rename it, or set KIN_HOME to a folder.",
     )
 
 
@@ -181,7 +181,7 @@ def test_a_kernel_of_another_version_is_a_warning(examined, tmp_path):
 
 def test_what_is_installed_is_compared_with_what_is_needed(examined, monkeypatch):
     needed = ["ipykernel>=1000", "no-such-package>=2", "pydantic>=1", 'also-not-there; extra == "lab"']
-    monkeypatch.setattr(installation, "requires", lambda _: needed)
+    monkeypatch.setattr(doctor_checks, "requires", lambda _: needed)
     found = examined("--offline")
     assert found["ipykernel"][0] == found["no-such-package"][0] == "fail"
     assert found["no-such-package"][1:] == ("not installed", f"{sys.executable} -m pip install 'no-such-package>=2'")
@@ -193,7 +193,7 @@ def test_what_is_installed_is_compared_with_what_is_needed(examined, monkeypatch
     [
         ({"jupyterlab": "4.6.0"}, "widgets", "jupyterlab_widgets is missing"),
         ({"jupyterlab": "3.2.0", "jupyterlab_widgets": "3.0.0"}, "jupyterlab", "3.2.0 is older than 4"),
-        ({"notebook": "7.1.0", "jupyterlab_widgets": "1.1.0"}, "widgets", "does not go with ipywidgets 8"),
+        ({"notebook": "7.1.0", "jupyterlab_widgets": "1.1.0"}, "widgets", "does not work with ipywidgets 8"),
         ({}, "front ends", "neither JupyterLab nor Notebook"),
     ],
 )
@@ -201,18 +201,18 @@ def test_front_ends_need_the_other_half_of_the_widgets(examined, monkeypatch, tm
     half = tmp_path / "jupyter" / "labextensions" / "@jupyter-widgets" / "jupyterlab-manager"
     half.mkdir(parents=True)
     (half / "package.json").write_text("{}")
-    monkeypatch.setattr(installation, "_version", versions.get)
-    monkeypatch.setattr(installation, "requires", lambda _: [])
+    monkeypatch.setattr(doctor_checks, "_version", versions.get)
+    monkeypatch.setattr(doctor_checks, "requires", lambda _: [])
     found = examined("--offline")
     assert how in found[what][1]
-    assert found[what][0] == ("ok" if what == "front ends" else "warn")
+    assert found[what][0] == ("info" if what == "front ends" else "warn")
 
 
 def test_a_check_that_fails_itself_is_a_finding_without_a_stack_trace(examined, monkeypatch):
     def broken():
         raise ZeroDivisionError("hidden")
 
-    monkeypatch.setattr(installation, "packages", broken)
+    monkeypatch.setattr(doctor_checks, "packages", broken)
     found = examined("--offline")
     assert found["packages"][:2] == ("fail", "could not be checked (ZeroDivisionError)")
     assert found["home"][0] == "ok"
@@ -228,8 +228,8 @@ def test_missing_programs_are_warnings_that_say_what_is_lost(examined, tmp_path,
     monkeypatch.setenv("PATH", str(tmp_path))
     found = examined("--offline")
     assert found["git"][0] == found["ripgrep"][0] == "warn"
-    assert found["sandbox"][:1] == ("ok",)
-    assert "could not be on" in found["sandbox"][1]
+    assert found["sandbox"][0] == "info"
+    assert "not available here" in found["sandbox"][1]
 
 
 def test_a_sandbox_that_is_wanted_and_not_there_fails(examined, tmp_path, monkeypatch, settings):
@@ -265,8 +265,8 @@ def test_a_server_on_this_machine_is_trusted_by_the_certificates_that_the_sessio
             found[path] = examined()["model server"]
     assert found[right][0] == "ok"
     reason = "its certificate is not trusted (self-signed certificate)"
-    trusted = f"Trusted are the certificates of SSL_CERT_FILE={other}: check these"
-    assert found[other] == ("fail", f"{address}: {reason}", f"{trusted}, or choose another model: `%kin model`.")
+    advice = f"Check the certificates in SSL_CERT_FILE={other}"
+    assert found[other] == ("fail", f"{address}: {reason}", f"{advice}, or choose another model: `%kin model`.")
     problem = f"SSL_CERT_FILE names {missing}, which cannot be used (No such file or directory)"
     assert found[missing] == ("fail", problem, "Correct SSL_CERT_FILE, or unset it.")
 

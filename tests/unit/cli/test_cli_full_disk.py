@@ -13,10 +13,10 @@ from tests.notebook.people import write_config
 WRITE = tool_call("write_file", path="a.py", content="x = 2\n", overwrite=True)
 
 
-@pytest.fixture(params=["a file system", "a stand-in"])
+@pytest.fixture(params=["a file system", "a substitute"])
 def disk(request, home, monkeypatch) -> Iterator[Disk]:
     """`~/.kin-code`."""
-    if request.param == "a stand-in":
+    if request.param == "a substitute":
         with pytest.MonkeyPatch.context() as patch:
             yield NoSpace(home / ".kin-code", patch)
         return
@@ -47,10 +47,10 @@ def test_what_undo_could_not_restore_is_refused_and_said(kin, server, workspace,
     assert "warning: The file history in " in done.stderr
     assert ".kin-code/checkpoints cannot be used (" in done.stderr
     assert "Not all of this session could be stored" in done.stderr
-    told = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "tool"]
-    assert "write_file was refused: undo can" in told[0]
-    assert told[1].startswith("[note: not covered by undo")
-    assert "bash was refused: undo can" in told[2]
+    answers = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "tool"]
+    assert "write_file was refused: undo can" in answers[0]
+    assert answers[1].startswith("[note: not covered by undo")
+    assert "bash was refused: undo can" in answers[2]
     assert (workspace / "big.txt").exists()
     assert (workspace / "a.py").read_text() == "x = 1\n"
     disk.free()

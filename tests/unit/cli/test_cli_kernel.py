@@ -60,7 +60,7 @@ def test_one_more_has_a_name_of_its_own_and_its_notebooks_hold_prompts(kin, pref
 def test_other_names_are_refused(kin, prefix, name):
     done = kin("kernel", "install", "--prefix", prefix, "--name", name)
     assert done.returncode == 2
-    assert "name it kin, or kin-" in done.stderr
+    assert "--name must be kin, or kin-" in done.stderr
     assert not prefix.exists()
 
 
@@ -80,7 +80,7 @@ def test_another_kernel_of_that_name_stays(kin, prefix, command, content):
     file.write_text(content)
     done = kin("kernel", command, "--prefix", prefix)
     assert done.returncode == 1
-    assert "holds another kernel, which stays" in done.stderr
+    assert "holds another kernel; it was not" in done.stderr
     assert file.read_text() == content
 
 

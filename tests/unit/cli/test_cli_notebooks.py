@@ -33,7 +33,9 @@ def test_a_session_that_was_killed_is_saved_from_its_log_and_replays(server, hom
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "turn 1, step 1: [bash] echo $$ > ready; exec sleep 60 · interrupted" in done.stdout
     again = kin("replay", "--tools", "--approve", "recorded", "killed.ipynb")
-    assert (again.returncode, again.stderr) == (0, ""), "what was interrupted is not run, and is no drift"
+    assert (again.returncode, again.stderr) == (0, ""), (
+        "an interrupted call is not run again, and not reported as a difference"
+    )
 
 
 @pytest.mark.kernel

@@ -71,7 +71,7 @@ def test_resume_from_another_folder_works_in_the_sessions_own(kin, server, works
     server.enqueue("Done.")
     done = kin("run", "-p", "Make x 3.", "--resume", first, "--mode", "accept-edits", cwd=other)
     assert (done.returncode, done.stdout) == (0, "Done.\n")
-    assert done.stderr == f"Working in {workspace}, the session's folder.\n"
+    assert done.stderr == f"Working in {workspace}, the folder of the session.\n"
     assert (workspace / "a.py").read_text() == "x = 3\n"
     assert (other / "a.py").read_text() == "x = 'the wrong one'\n"
 
@@ -91,7 +91,9 @@ def test_resume_of_a_session_whose_folder_is_gone_works_here_and_says_so(kin, se
     server.enqueue("Still 1.")
     done = kin("run", "-p", "And now?", "--resume", first, cwd=moved)
     assert (done.returncode, done.stdout) == (0, "Still 1.\n")
-    assert done.stderr == f"warning: the session's folder {workspace} is gone; working in {moved}\n"
+    assert done.stderr == (
+        f"warning: the folder of the session, {workspace}, does not exist any more; working in {moved}\n"
+    )
     assert "x = 1" in server.requests[-1]["messages"][-1]["content"]
 
 
@@ -171,6 +173,6 @@ def test_a_turn_that_was_cut_off_is_sent_as_one_that_a_strict_server_takes(kin, 
     last_run = max(number for number, line in enumerate(lines) if '"type":"run"' in line)
     log.write_text("".join(lines[:last_run]) + lines[last_run][:20])
     server.enqueue("Again.")
-    assert kin("run", "-p", "Go on.", "--continue").stdout == "Again.\n"
+    assert kin("run", "-p", "Continue.", "--continue").stdout == "Again.\n"
     roles = [role for role, _ in conversation(server.requests[-1])]
     assert roles[-5:] == ["user", "assistant", "tool", "tool", "user"]

@@ -58,7 +58,7 @@ def test_a_refused_edit_is_a_failure_that_says_how_to_allow_it(kin, server, work
     server.enqueue("I may not.")
     done = kin("run", "-p", "Make x 3.")
     assert (done.returncode, done.stdout) == (1, "I may not.\n")
-    assert done.stderr.startswith("Refused, because nobody can be asked here: edit_file.\nedit_file was refused: ")
+    assert done.stderr.startswith("Not run, because no one can approve it here: edit_file.\nedit_file was refused: ")
     assert "choose a mode: --mode accept-edits, --mode auto-approve" in done.stderr
     assert "was refused" in server.requests[1]["messages"][-1]["content"]
     assert (workspace / "a.py").read_text() == "x = 1\n"
@@ -92,9 +92,11 @@ def test_what_a_refusal_advises_works_and_nothing_else_would(kin, server, home, 
         assert (done.returncode == 1) is ("was refused" in done.stderr), done.stderr
         return done.stderr
 
-    told = refused()
-    found = {mode for mode in ("accept-edits", "auto-approve") if f"--mode {mode}" in told.partition("was refused")[2]}
-    assert found | ({"rule"} if rule in told else set()) == advised
+    advice = refused()
+    found = {
+        mode for mode in ("accept-edits", "auto-approve") if f"--mode {mode}" in advice.partition("was refused")[2]
+    }
+    assert found | ({"rule"} if rule in advice else set()) == advised
     original = {path: path.read_text() for path in workspace.rglob("*") if path.is_file()}
     for mode in ("accept-edits", "auto-approve"):
         assert bool(refused("--mode", mode)) is (mode not in advised)
@@ -115,7 +117,7 @@ def test_a_call_that_was_refused_inside_a_subagent_is_a_failure_too(kin, server,
     server.enqueue("It may not.")
     done = kin("run", "-p", "Make x 3.")
     assert (done.returncode, done.stdout) == (1, "It may not.\n")
-    assert done.stderr.startswith("Refused, because nobody can be asked here: edit_file.\n")
+    assert done.stderr.startswith("Not run, because no one can approve it here: edit_file.\n")
     assert (workspace / "a.py").read_text() == "x = 1\n"
 
 
@@ -155,19 +157,25 @@ def test_a_server_that_refuses_the_key_is_an_error_on_stderr_alone(kin, server):
     [
         (["run", "-p", " \n"], "The prompt is empty"),
         (["run", "-p", "x", "--mode", "yolo"], 'no mode "yolo". Modes: default, plan'),
-        (["run", "-p", "x", "--output", "xml"], "invalid choice: 'xml'"),
-        (["run", "-p", "x", "--workdir", "nowhere"], "--workdir nowhere: no such folder"),
-        (["replay"], "the following arguments are required: NOTEBOOK"),
-        (["run", "-p", "x", "--max-turns", "-1"], "argument --max-turns: must be a whole number, got '-1'"),
-        (["run", "-p", "x", "--max-turns", "2.5"], "argument --max-turns: must be a whole number, got '2.5'"),
-        (["run", "-p", "x", "--max-price", "-0.5"], "argument --max-price: must be a number of USD from 0, got '-0.5'"),
-        (["run", "-p", "x", "--max-price", "nan"], "argument --max-price: must be a number of USD from 0, got 'nan'"),
-        (["run", "-p", "x", "--max-price", "$1"], "argument --max-price: must be a number of USD from 0, got '$1'"),
-        (["run", "-p", "x", "--resume", "abcd", "--continue"], "not allowed with argument --resume"),
-        (["config", "--workdir", "nowhere"], "--workdir nowhere: no such folder"),
-        (["sessions", "delete"], "invalid choice: 'delete'"),
-        (["frobnicate"], "invalid choice: 'frobnicate'"),
-        ([], "the following arguments are required: COMMAND"),
+        (["run", "-p", "x", "--output", "xml"], "--output must be one of text, json, streaming, events, got xml"),
+        (["run", "-p", "x", "--workdir", "nowhere"], "--workdir nowhere: this folder does not exist"),
+        (["replay"], "NOTEBOOK is missing"),
+        (["run", "-p", "x", "--max-turns", "-1"], "--max-turns must be 0 or more, got -1."),
+        (["run", "-p", "x", "--max-turns", "2.5"], "--max-turns must be a whole number, got '2.5'."),
+        (["run", "-p", "x", "--max-price", "-0.5"], "--max-price must be a number in USD such as 0.50, got '-0.5'"),
+        (["run", "-p", "x", "--max-price", "nan"], "--max-price must be a number in USD such as 0.50, got 'nan'"),
+        (["run", "-p", "x", "--max-price", "$1"], "--max-price must be a number in USD such as 0.50, got '$1'"),
+        (["run", "-p", "x", "--resume", "abcd", "--continue"], "Give only one of --resume and --continue."),
+        (["config", "--workdir", "nowhere"], "--workdir nowhere: this folder does not exist"),
+        (["sessions", "delete"], "unknown command delete"),
+        (["run", "--max-request", "x"], "--max-requests must be a whole number, got 'x'."),
+        (["run", "--max-pice", "1"], "unknown argument --max-pice 1. Did you mean --max-price?"),
+        (["run", "--mod", "plan"], "--mod could mean --mode, --model"),
+        (["run", "--mode"], "--mode needs a value."),
+        (["rnu", "-p", "x"], "unknown command rnu. Did you mean run?"),
+        (["save"], "SESSION is missing.\n`kin-nb sessions` lists the stored sessions"),
+        (["frobnicate"], "unknown command frobnicate"),
+        ([], "COMMAND is missing"),
     ],
 )
 def test_wrong_usage_is_exit_2(kin, argv, said):
@@ -200,7 +208,7 @@ def test_the_help_names_every_command(kin):
 def test_nothing_on_standard_input_is_an_empty_prompt(server, home, workspace):
     done = run("-m", "kin_nb.cli", "run", home=home, cwd=workspace)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "The prompt is empty. Give one with -p TEXT or on standard input.\n"
+    assert done.stderr == "The prompt is empty.\nGive one with -p TEXT or on standard input.\n"
 
 
 def test_a_prompt_that_is_no_text_is_wrong_usage(server, home, workspace):
@@ -233,11 +241,15 @@ def test_text_that_the_terminal_cannot_show_is_no_failure(kin_process, server):
 # limits
 
 
-def test_a_limit_of_turns_stops_after_them_with_the_answer_so_far(kin, server):
+@pytest.mark.parametrize("option", ["--max-requests", "--max-turns"])
+def test_a_limit_of_requests_stops_after_them_with_the_answer_so_far(kin, server, option):
     server.enqueue("I look.", calls=[LOOK])
-    done = kin("run", "-p", "What is x?", "--max-turns", "1")
+    done = kin("run", "-p", "What is x?", option, "1")
     assert (done.returncode, done.stdout) == (3, "I look.\n")
-    assert done.stderr.startswith("Turn limit of 1 reached. To go on: kin-nb run --continue, with a higher limit")
+    assert done.stderr == (
+        "Stopped after 1 model request in this session (--max-requests 1).\n"
+        "To continue without this limit: kin-nb run --continue -p Continue.\n"
+    )
     assert len(server.requests) == 1
 
 
@@ -266,17 +278,17 @@ def test_a_price_limit_stops_once_it_is_exceeded(kin, server, home):
 
 def test_what_a_limit_stopped_goes_on_with_a_higher_one(kin, server):
     server.enqueue("I look.", calls=[LOOK])
-    assert kin("run", "-p", "What is x?", "--max-turns", "1").returncode == 3
-    again = kin("run", "-p", "Go on.", "--continue", "--max-turns", "1")
+    assert kin("run", "-p", "What is x?", "--max-requests", "1").returncode == 3
+    again = kin("run", "-p", "Continue.", "--continue", "--max-turns", "1")
     assert (again.returncode, again.stdout) == (3, "")
-    assert "it counts the whole session" in again.stderr
+    assert "in this session (--max-requests 1)" in again.stderr
     server.enqueue("x is 1.")
     assert kin("run", "-p", "Please.", "--continue", "--max-turns", "2").stdout == "x is 1.\n"
     assert conversation(server.requests[1]) == [
         ("user", "What is x?"),
         ("assistant", "I look."),
         ("tool", "call00001"),
-        ("user", "Go on."),
+        ("user", "Continue."),
         ("user", "Please."),
     ]
 
@@ -335,7 +347,7 @@ def test_an_agents_settings_without_its_mode(kin, server, home, workspace):
 
 
 @pytest.mark.parametrize("option", ["--agent", "--mode", "--model"])
-@pytest.mark.parametrize("name", ["nobody", "../reviewer", "", "a/b"])
+@pytest.mark.parametrize("name", ["no-such", "../reviewer", "", "a/b"])
 def test_a_name_that_there_is_not(kin, server, option, name):
     done = kin("run", "-p", "x", option, name)
     assert done.returncode in {1, 2}

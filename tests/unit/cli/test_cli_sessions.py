@@ -13,7 +13,7 @@ from tests.model_server import tool_call
 from tests.notebook.people import environment
 from tests.unit.cli.conftest import LOOK, logs, session_ids
 
-NONE_YET = "No sessions yet. `kin-nb run` begins one, and so does the first %%kin cell of a notebook.\n"
+NONE_YET = "No sessions yet. `kin-nb run` starts one, and so does the first %%kin cell of a notebook.\n"
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def shell(home: Path, cwd: Path, script: str) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize(
     ("script", "code", "said"),
     [
-        ("kin run <&-", 2, "The prompt is empty. Give one with -p TEXT or on standard input.\n"),
+        ("kin run <&-", 2, "The prompt is empty.\nGive one with -p TEXT or on standard input.\n"),
         ("kin sessions >&-", 0, ""),
         ("kin sessions | exec true", 0, ""),
         ("mkdir gone; cd gone; rmdir ../gone; kin config", 1, "The current directory cannot be used: No such file"),
@@ -86,5 +86,8 @@ def test_what_nobody_expected_is_a_line_and_a_trace_only_on_demand(kin, monkeypa
     monkeypatch.setenv("KIN_DEBUG", "1" if debug else "")
     done = kin("sessions")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1] == "kin-nb failed: RuntimeError: one two"
+    assert done.stderr.splitlines()[-2:] == [
+        "kin-nb failed: RuntimeError: one two",
+        "Please report this. For the stack trace, set KIN_DEBUG=1 and run it again.",
+    ]
     assert ("Traceback" in done.stderr) is debug

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.cli.commands import TerminalHost
+from kin_nb.cli.terminal_host import TerminalHost
 from kin_nb.core.agent import Agent
 from kin_nb.core.autocompletion.completers import CommandCompleter
 from kin_nb.core.commands import (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.cli.commands import TerminalHost
+from kin_nb.cli.terminal_host import TerminalHost
 from kin_nb.core.agent import Agent
 from kin_nb.core.commands import CommandError
 from kin_nb.core.commands.sessions import resume

@@ -1,4 +1,4 @@
-"""`kin-nb run -p "/context"`: a command in a terminal, as plain text."""
+"""Run a slash command in a terminal (`kin-nb run -p "/context"`) and print its result as plain text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kin_nb.cli.exits import DONE, FAILED, fail, note, warn
+from kin_nb.cli.console import DONE, FAILED, fail, note, warn
 from kin_nb.core.commands import CLEARED, CommandError, CommandResult, TypedCommand, run_command
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 
 def run_typed(config: KinConfig, mode: AgentMode | CustomMode, resume: str | None, typed: TypedCommand) -> int:
-    """`resume`: the session that it is about, as `run_programmatic` has it. Raises ConfigError, SessionError."""
+    """Run the command on the session `resume` (see run_programmatic) and print what it returns.
+
+    Raises ConfigError, SessionError.
+    """
     from kin_nb.core.agent import Agent  # noqa: PLC0415  (each command loads its own)
     from kin_nb.render import render_result  # noqa: PLC0415
     from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
@@ -43,7 +46,7 @@ def run_typed(config: KinConfig, mode: AgentMode | CustomMode, resume: str | Non
 
 
 class TerminalHost:
-    """One command's session, as commands see it (core.commands.CommandHost). `agent`: None where none was resumed."""
+    """The CommandHost of a terminal: the session of one command. `agent`: None unless a session was resumed."""
 
     def __init__(self, config: KinConfig, mode: AgentMode | CustomMode, runner: asyncio.Runner) -> None:
         self.agent: Agent | None = None
@@ -54,20 +57,20 @@ class TerminalHost:
         return self._config
 
     def check_live(self, what: str) -> None:
-        """A terminal plays nothing."""
+        """Always passes: a terminal plays no recording."""
 
     def asking_cell(self, command: str) -> dict[str, Any]:
-        """Saved, a cell has it."""
+        """Return the key of the cell that holds the command in a saved notebook."""
         from kin_nb.replay.cell_keys import command_key  # noqa: PLC0415  (few commands need it)
 
         return {"key": command_key(command)}
 
     def clear_unused(self) -> CommandResult:
-        """It moves no conversation, and nothing is recorded."""
+        """Without a resumed session nothing is cleared."""
         return CommandResult(CLEARED)
 
     def up_to_date(self) -> Agent | None:
-        """Raises ConfigError when there is no key to ask a model with."""
+        """Raise ConfigError if the model's key is missing."""
         self._config.check_api_key()
         return self.agent
 
@@ -75,10 +78,14 @@ class TerminalHost:
         return self._runner.run(work())
 
     def choose_model(self, alias: str) -> None:
-        raise CommandError(f"kin-nb run ends with this command. Use --model {alias}, or active_model in config.toml.")
+        raise CommandError(
+            f"/model has no effect in a terminal.\nGive it with the prompt: kin-nb run --model {alias} -p TEXT"
+        )
 
     def choose_mode(self, name: str) -> None:
-        raise CommandError(f"kin-nb run ends with this command. Use --mode {name} with the prompt.")
+        raise CommandError(
+            f"/mode has no effect in a terminal.\nGive it with the prompt: kin-nb run --mode {name} -p TEXT"
+        )
 
     def save(self, line: str) -> CommandResult:
         """Raises CommandError, ReplayError."""
@@ -86,7 +93,9 @@ class TerminalHost:
         from kin_nb.replay.saving.options import parse_save  # noqa: PLC0415
 
         if self.agent is None or not self.agent.turns:
-            raise CommandError("Nothing to save: say which session with --continue or --resume ID.")
+            raise CommandError(
+                "Nothing to save: no session was given.\nAdd --continue (this folder's last one) or --resume ID."
+            )
         path, options = parse_save(line)
         target = Path(path or "session.kin.ipynb").expanduser().absolute()
         target = target if target.suffix == ".ipynb" else target.with_name(f"{target.name}.ipynb")
@@ -114,14 +123,14 @@ class TerminalHost:
         before, self.agent = self.agent, agent
         if before is not None:
             self._runner.run(before.aclose())
-        note("To go on with it: kin-nb run --continue -p TEXT")
+        note("To continue it: kin-nb run --continue -p TEXT")
 
     def replay(self, name: str, source: str | None, *, scratch: bool) -> None:
         del name, source, scratch
-        raise CommandError("In a terminal: kin-nb replay NOTEBOOK")
+        raise CommandError("/replay works in notebooks only.\nIn a terminal: kin-nb replay NOTEBOOK")
 
     def go_live(self) -> None:
-        raise CommandError("A terminal is live already: /live is for session notebooks.")
+        raise CommandError("Nothing to leave: a terminal plays no recording. /live is for session notebooks.")
 
     def record_mode(self) -> str:
         return "live"

@@ -68,9 +68,9 @@ def test_an_agents_settings_come_with_their_file(kin, home):
     assert kin("config").stdout.startswith("# Nothing is set")
     (line,) = kin("config", "--agent", "reviewer", "--origin").stdout.splitlines()
     assert line.split() == ["enabled_tools", '["grep"]', "~/.kin-code/agents/reviewer.toml:1"]
-    done = kin("config", "--agent", "nobody")
+    done = kin("config", "--agent", "no-such")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == 'no agent "nobody". Agents: reviewer.\n'
+    assert done.stderr == 'no agent "no-such". Agents: reviewer.\n'
 
 
 @pytest.mark.parametrize("words", [[], ["--origin"], ["--all"]])
@@ -122,14 +122,12 @@ def test_trust_says_what_counts_before_it_does(kin, project, monkeypatch):
     assert done.returncode == 0
     (before,) = printed
     assert before.splitlines() == [
-        f"What is read from {project} when you trust it:",
+        f"What is read from {project} if you trust it:",
         "  AGENTS.md              instructions to the model",
         "  .kin-code/config.toml  settings: models, tools, MCP servers",
-        "  .kin-code/tools        Python files that are run",
+        "  .kin-code/tools        Python files that kin_nb runs",
     ]
-    assert (
-        done.stdout == f"{before}{project} is trusted from now on, as it is. To take that back: kin-nb trust --no .\n"
-    )
+    assert done.stdout == f"{before}{project} is now trusted, as it is. To undo this: kin-nb trust --no .\n"
 
 
 def test_trust_names_the_servers_whose_code_is_not_compared(kin, project):
@@ -149,9 +147,9 @@ def test_to_trust_what_is_trusted_already_says_that_nothing_was_changed(kin, pro
     done = kin("trust")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == (
-        f"{project} is already trusted as it is; nothing was changed. To take that back: kin-nb trust --no ."
+        f"{project} is already trusted as it is; nothing was changed. To undo this: kin-nb trust --no ."
     )
-    assert "from now on" not in done.stdout
+    assert "is now trusted" not in done.stdout
     assert {path: path.read_bytes() for path in kin_home().rglob("*") if path.is_file()} == before
 
 
@@ -164,8 +162,8 @@ def test_a_code_in_place_of_a_folder_is_explained(kin, project):
     done = kin("trust", "0123abcd")
     assert done.returncode == 1
     assert done.stderr == (
-        f"{project / '0123abcd'} cannot be trusted: there is no such folder. Codes are for `%kin trust` in a notebook: "
-        "`kin-nb trust` takes a folder, shows what has changed in it and asks.\n"
+        f"{project / '0123abcd'} cannot be trusted: there is no such folder.\nCodes are for `%kin trust` in a notebook. "
+        "Here: kin-nb trust DIR, which shows the changes and asks.\n"
     )
     assert "Codes" not in kin("trust", "nowhere").stderr
 
@@ -186,7 +184,7 @@ def test_trust_and_its_opposite_decide_whether_the_project_is_read(kin, project)
     assert 'instructions = "Speak like the project."' in done.stdout
     done = kin("trust", "--no")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{project} is not trusted: nothing of it is read as settings.\n"
+    assert done.stdout == f"{project} is not trusted. Its settings, tools and instructions are not used.\n"
     assert kin("config") == (0, "# Nothing is set: all settings have their defaults.\n", ""), "and not mentioned again"
 
 
@@ -235,11 +233,11 @@ def test_what_changes_while_the_person_reads_is_not_trusted(kin, project, monkey
 
 def test_a_folder_with_nothing_in_it_may_be_trusted_ahead(kin, workspace, tmp_path):
     done = kin("trust", workspace, cwd=tmp_path)
-    assert done.stdout.splitlines()[0] == f"{workspace} holds nothing that trust is needed for, yet."
+    assert done.stdout.splitlines()[0] == f"{workspace} holds nothing yet that needs trust."
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("folder", ["/", "~", "..", "nowhere", "a.py", "~nobody-of-that-name/x"])
+@pytest.mark.parametrize("folder", ["/", "~", "..", "nowhere", "a.py", "~no-such-user/x"])
 def test_what_is_too_broad_or_no_folder_is_refused(kin, home, workspace, folder):
     (home / "AGENTS.md").parent.mkdir(exist_ok=True)
     (home / "AGENTS.md").write_text("Mine.\n")

@@ -1,11 +1,11 @@
-"""How commands end, and what they say beside their output."""
+"""Exit codes, and messages on stderr."""
 
 from __future__ import annotations
 
 import sys
 
 DONE, FAILED, USAGE, LIMITED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes: 3 is drift for replay, a limit for run. A signal other than Ctrl-C's: 128 and its number."""
+"""Exit codes. 3: `replay` found differences, `run` reached a limit. A signal other than Ctrl-C's gives 128 + its number."""
 
 
 def fail(message: str, code: int = FAILED) -> int:
@@ -14,7 +14,7 @@ def fail(message: str, code: int = FAILED) -> int:
 
 
 def note(message: str) -> None:
-    """For the person, not for the program that reads stdout."""
+    """Write to stderr: for the user, not for a program that reads stdout."""
     print(message, file=sys.stderr)
 
 
