@@ -7,20 +7,21 @@ import inspect
 
 import pytest
 
-from kin_nb.core import event_names, events
+from kin_nb.core import events
+from kin_nb.core.compat import event_names
+from kin_nb.core.compat.tool_registry import ToolRegistry
 from kin_nb.core.config import ConfigError, KinConfig, LLMNotConfigured, MissingAPIKeyError, ProviderConfig
 from kin_nb.core.documents.session import Session
 from kin_nb.core.tools.base import Tool
-from kin_nb.core.tools.manager import ToolRegistry
 
 NAMES = {
     "config": ["LLMNotConfigured"],
     "wire": ["WireMessage", "to_wire", "from_wire"],
     "tools.base": ["Tool"],
-    "tools.manager": ["ToolRegistry"],
+    "compat.tool_registry": ["ToolRegistry"],
     "tools.discovery": ["discover_tools"],
     "documents.session": ["Session", "save_session", "load_session"],
-    "event_names": ["AgentStart", "ToolCall", "ToolResult", "LLMResponse", "ApprovalRequired", "Error"],
+    "compat.event_names": ["AgentStart", "ToolCall", "ToolResult", "LLMResponse", "ApprovalRequired", "Error"],
     "agent": ["Agent"],
 }
 
@@ -46,7 +47,7 @@ def test_an_event_of_seed_004_is_one_of_ours(theirs, ours):
 
 
 def test_there_is_no_other_name_of_an_event():
-    assert set(event_names.__all__) == set(NAMES["event_names"])
+    assert set(event_names.__all__) == set(NAMES["compat.event_names"])
 
 
 @pytest.mark.parametrize("method", ["register", "get_tool", "get_schemas", "execute"])

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from kin_nb.core.compat.event_names import AgentStart, ApprovalRequired, Error, LLMResponse, ToolCall, ToolResult
+from kin_nb.core.compat.tool_registry import ToolRegistry
 from kin_nb.core.documents.session import Session
-from kin_nb.core.event_names import AgentStart, ApprovalRequired, Error, LLMResponse, ToolCall, ToolResult
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.bash import BashConfig
 from kin_nb.core.tools.builtins.read_file import MOST_BYTES
 from kin_nb.core.tools.builtins.text_file import LARGEST
-from kin_nb.core.tools.manager import ToolRegistry
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from kin_nb import __version__
 from kin_nb.core.bounded_json import read_json
+from kin_nb.core.compat.tool_registry import ToolRegistry
 from kin_nb.core.context.history import UNANSWERED, History
 from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.paths import real_path, write_private
@@ -35,7 +36,6 @@ from kin_nb.core.redaction import redact_json
 from kin_nb.core.session.errors import SessionDataError, SessionError
 from kin_nb.core.session.metadata import config_snapshot
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.manager import ToolRegistry
 from kin_nb.core.tools.truncation import usable_pictures as usable
 from kin_nb.core.workspace import read_bytes
 

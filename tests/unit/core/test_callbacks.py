@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.compat.tool_registry import ToolRegistry
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.events import ApprovalDecisionEvent, BaseEvent, ErrorEvent, TurnEndEvent, WarningEvent
@@ -19,7 +20,6 @@ from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult, ResetReas
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.manager import ToolRegistry
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 

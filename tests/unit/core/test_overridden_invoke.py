@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 from pydantic import AliasChoices, BaseModel, Field, RootModel
 
+from kin_nb.core.compat.tool_registry import ToolRegistry
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.arguments import raw_arguments
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.discovery import usable_name
-from kin_nb.core.tools.manager import ToolRegistry
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.compat.tool_registry import ToolRegistry
 from kin_nb.core.config import KinConfig
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.approvals import ApprovalResponse
@@ -16,7 +17,7 @@ from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.base import BaseTool, Tool
 from kin_nb.core.tools.builtins.bash import Bash
 from kin_nb.core.tools.discovery import adapted, discover_tools
-from kin_nb.core.tools.manager import ToolManager, ToolRegistry
+from kin_nb.core.tools.manager import ToolManager
 from tests.model_server import ModelServer, tool_call
 
 SEEDS_EXAMPLE = """
@@ -299,8 +300,8 @@ class NoDescription(Tool):
         (BadName, "'my tool' is no name that models can call"),
         (NoDescription, "its description is no text"),
         (Bash, "there is a tool of that name already"),
-        ("bash", "'bash' is no tool"),
-        (OwnArgs, "is no tool"),
+        ("bash", "'bash' is not a tool"),
+        (OwnArgs, "is not a tool"),
     ],
 )
 def test_what_models_cannot_call_is_not_registered_and_says_why(registry, tool, told):

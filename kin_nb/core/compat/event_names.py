@@ -1,4 +1,4 @@
-"""The names that seed 004 gives to events, for whoever knows an agent by that document: the same classes.
+"""Other names of the events, as some agents' documents use them: the same classes.
 
 `ToolCall` here is the event; the call in a message is `core.types.ToolCall`.
 """
