@@ -1,6 +1,19 @@
-"""Texts on one line, cut to fit where they are shown."""
+"""Short forms of texts and lists, for messages and summaries."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def listed(names: Sequence[str], limit: int) -> str:
+    """The first `limit` names, and the number of the others: "a, b, c and 5 more"."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 file", "1,234 files"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def one_line(text: str, limit: int) -> str:

@@ -442,7 +442,7 @@ async def test_a_secret_that_the_model_was_not_shown_is_not_overwritten(model_se
     model_server.enqueue("Done.")
     await run_turn(trusted)
     answers = [message["content"] for message in sent(model_server, 5) if message["role"] == "tool"]
-    assert all("[secret]" in answer and "not shown" in answer for answer in answers[1:])
+    assert all("[secret]" in answer and "hidden" in answer for answer in answers[1:])
     assert (workspace / "keys.py").read_text() == before
     model_server.enqueue(
         calls=[tool_call("edit_file", path="keys.py", old_string="b = 1", new_string="b = '[secret]'")]

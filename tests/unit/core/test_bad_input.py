@@ -227,7 +227,7 @@ async def test_a_huge_file_is_not_read_whole(model_server, trusted, workspace, t
 async def test_a_part_of_a_huge_text_file_is_read(model_server, agent, workspace):
     (workspace / "huge.txt").write_text("a line of text\n" * 2_000_000)
     (call,) = await calls_in_order(model_server, agent, tool_call("read_file", path="huge.txt", offset=3, limit=2))
-    assert "[lines 3-4 of 2,000,000; go on with offset=5]" in call.output
+    assert "[lines 3-4 of 2,000,000; continue with offset=5]" in call.output
 
 
 @pytest.mark.parametrize("tool", ["read_file", "edit_file", "write_file", "grep", "list_dir"])

@@ -119,7 +119,7 @@ async def test_a_file_that_is_made_while_the_person_is_asked_is_asked_about_agai
         tool_call("write_file", path="other", content="x"), lambda: (workspace / "other").write_text("mine\n")
     )
     assert meanwhile.shown[0] == "write other (+1 -0)"
-    assert meanwhile.shown[1].startswith("write other: will fail: other exists.")
+    assert meanwhile.shown[1].startswith("write other: will fail: other exists already.")
     assert (workspace / "other").read_text() == "mine\n"
 
 

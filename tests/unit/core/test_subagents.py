@@ -73,7 +73,7 @@ async def test_a_subagent_has_a_context_of_its_own_and_its_last_words_are_the_re
     assert first[1]["content"] == "Where is x?"
     assert first[0]["content"].startswith(model_server.requests[0]["messages"][0]["content"])
     answer = model_server.requests[3]["messages"][-1]
-    assert answer["content"].startswith("x is in a.py:1.\n[subagent: 2 steps, 1 tool call, ")
+    assert answer["content"].startswith("x is in a.py:1.\n[subagent: 2 model requests, 1 tool call, ")
     assert "x = 1" not in json.dumps(model_server.requests[3]["messages"])
     assert result_of(events).status == "ok"
 

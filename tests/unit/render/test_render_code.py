@@ -107,12 +107,12 @@ def test_a_tool_of_another_name_with_code_shows_its_arguments() -> None:
 
 
 def test_the_lines_of_a_file_are_highlighted_behind_their_numbers() -> None:
-    output = '     9\t"""Doc\n    10\tstring"""\n    11\tx = 1\n[lines 9-11 of 40; go on with offset=12]'
+    output = '     9\t"""Doc\n    10\tstring"""\n    11\tx = 1\n[lines 9-11 of 40; continue with offset=12]'
     html, plain = card("read_file", {"path": "src/a.py"}, output=output, summary="read src/a.py from line 9")
     string = f'<span style="{STYLES["string"]}">'
     doc = [f'     9\t{string}"""Doc</span>', f'    10\t{string}string"""</span>']
     assert "\n".join(doc) in html
-    assert f"    11\t{highlighted('x = 1', 'py')}\n[lines 9-11 of 40; go on with offset=12]</code></pre>" in html
+    assert f"    11\t{highlighted('x = 1', 'py')}\n[lines 9-11 of 40; continue with offset=12]</code></pre>" in html
     assert "    11\tx = 1\n" in plain
 
 

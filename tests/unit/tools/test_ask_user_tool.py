@@ -77,13 +77,13 @@ async def test_outside_a_session_nobody_answers(tool):
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        ({"question": " "}, "question.*it is empty"),
-        ({"question": "x" * 4_001}, "longer than 4,000"),
+        ({"question": " "}, "question.*must have 1 to 4,000 characters, got 0"),
+        ({"question": "x" * 4_001}, "1 to 4,000 characters, got 4,001"),
         ({"question": "q", "choices": [str(n) for n in range(7)]}, "at most 6"),
         ({"question": "q", "choices": ["a", " "]}, "one line of 1 to 200"),
         ({"question": "q", "choices": ["a\nb"]}, "one line of 1 to 200"),
         ({"question": "q", "choices": ["a" * 201]}, "one line of 1 to 200"),
-        ({"question": "q", "choices": ["a", "a "]}, "two are the same"),
+        ({"question": "q", "choices": ["a", "a "]}, "two choices are the same"),
     ],
 )
 def test_a_question_that_cannot_be_shown_is_not_asked(tool, args, reason):

@@ -87,7 +87,7 @@ def test_the_parser_is_loaded_with_the_first_command():
 
 def test_what_is_sent_with_each_request_is_short():
     info = Bash.get_info()
-    assert len(f"{info.name}{info.description}{json.dumps(info.parameters)}".encode()) <= 800
+    assert len(f"{info.name}{info.description}{json.dumps(info.parameters)}".encode()) <= 1_000
 
 
 @pytest.mark.parametrize("folder", ["gone", "a file"])

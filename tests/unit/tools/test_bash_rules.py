@@ -187,7 +187,9 @@ def test_the_allowlist_takes_nothing_before_gits_subcommand_but_what_it_spells(p
 
 def test_interactive_programs_are_denied_with_the_reason():
     why = bash().why_denied(BashArgs(command="git add . && nano notes.txt"))
-    assert why == "`nano` waits for a person at a terminal, and there is none here. Use a command that ends by itself."
+    assert (
+        why == "`nano` waits for input at a terminal, and there is no terminal here. Use a command that ends by itself."
+    )
     for command in ("vim x", "passwd", "screen -r", "tmux", "bash -i", "zsh -i -l", "gdb a.out"):
         assert "terminal" in bash().why_denied(BashArgs(command=command))
 
@@ -196,7 +198,7 @@ def test_interactive_programs_are_denied_with_the_reason():
     "command", ["python", "python3", "ipython", "bash", "su", "/usr/bin/python3", "cd x && python"]
 )
 def test_an_interpreter_without_arguments_is_denied(command):
-    assert "without arguments waits for a person" in bash().why_denied(BashArgs(command=command))
+    assert "without arguments waits for input" in bash().why_denied(BashArgs(command=command))
 
 
 @pytest.mark.parametrize(

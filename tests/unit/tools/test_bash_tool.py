@@ -75,7 +75,7 @@ async def test_time_up_ends_the_whole_group(bash, tmp_path):
     result = await bash().invoke(command="sleep 60 & echo $! > pid; echo before; wait", timeout=1)
     assert (result.timed_out, result.exit_code, result.output) == (True, 124, "before\n")
     assert not lives(pid_in(tmp_path / "pid"))
-    assert "[stopped: it did not end within 1 s]" in bash().to_model(result)
+    assert "[killed: it did not end within 1 s]" in bash().to_model(result)
 
 
 async def test_what_ignores_the_first_signal_is_killed(bash, tmp_path):
@@ -108,10 +108,10 @@ async def test_what_is_left_running_is_ended_and_named(bash, tmp_path):
     tool = bash()
     result = await tool.invoke(command="sleep 60 & echo $! > pid; echo done")
     assert (result.exit_code, result.output, result.swept, result.remains) == (0, "done\n", ["sleep 60"], [])
-    assert tool.to_model(result) == "done\n[still running at its end, and was stopped: `sleep 60`]"
+    assert tool.to_model(result) == "done\n[processes left running were killed: `sleep 60`]"
     assert not lives(pid_in(tmp_path / "pid"))
     assert tool.uncovered(result) == tool.uncovered(None) == ""
-    assert "left running" in tool.uncovered(result.model_copy(update={"remains": ["sleep 60"]}))
+    assert "remaining processes" in tool.uncovered(result.model_copy(update={"remains": ["sleep 60"]}))
 
 
 async def test_a_command_does_not_see_the_environment_of_this_process(bash, monkeypatch):
@@ -216,7 +216,7 @@ async def test_configured_variables_come_last(bash):
 
 async def test_a_workspace_that_is_gone_is_said(tmp_path):
     tool = Bash.from_config(BashConfig(workdir=tmp_path / "gone"))
-    with pytest.raises(ToolError, match="not there"):
+    with pytest.raises(ToolError, match="does not exist any more"):
         await tool.invoke(command="ls")
 
 

@@ -74,15 +74,17 @@ async def test_part_of_a_file_says_which_of_how_many_lines_and_where_to_go_on(ca
     async def read(**part: int) -> str:
         return await call("read_file", path="a", **part)
 
-    assert await read(offset=3, limit=2) == "     3\tline 3\n     4\tline 4\n[lines 3-4 of 2,011; go on with offset=5]"
+    assert (
+        await read(offset=3, limit=2) == "     3\tline 3\n     4\tline 4\n[lines 3-4 of 2,011; continue with offset=5]"
+    )
     assert (
         await read(limit=1)
         == await read(offset=0, limit=1)
-        == "     1\tline 1\n[lines 1-1 of 2,011; go on with offset=2]"
+        == "     1\tline 1\n[lines 1-1 of 2,011; continue with offset=2]"
     )
     assert await read(offset=2_010) == "  2010\tline 2010\n  2011\tend\n[lines 2010-2011 of 2,011]"
-    assert (await read()).endswith("  1000\tline 1000\n[lines 1-1000 of 2,011; go on with offset=1001]")
-    assert (await read(limit=1_500)).endswith("[lines 1-1500 of 2,011; go on with offset=1501]")
+    assert (await read()).endswith("  1000\tline 1000\n[lines 1-1000 of 2,011; continue with offset=1001]")
+    assert (await read(limit=1_500)).endswith("[lines 1-1500 of 2,011; continue with offset=1501]")
 
 
 async def test_whole_lines_are_read_until_no_more_fit_and_the_rest_follows(tools, tmp_path):
@@ -102,9 +104,9 @@ async def test_whole_lines_are_read_until_no_more_fit_and_the_rest_follows(tools
 async def test_the_lines_of_a_very_large_file_are_not_counted(call, tmp_path, monkeypatch):
     monkeypatch.setattr("kin_nb.core.tools.builtins.read_file._COUNTED", 10)
     (tmp_path / "a").write_text("1\n" * 100)
-    assert (await call("read_file", path="a", limit=1)).endswith("[lines 1-1 of very many; go on with offset=2]")
+    assert (await call("read_file", path="a", limit=1)).endswith("[lines 1-1 of very many; continue with offset=2]")
     assert (await call("read_file", path="a", offset=97, limit=1)).endswith(
-        "[lines 97-97 of 100; go on with offset=98]"
+        "[lines 97-97 of 100; continue with offset=98]"
     )
 
 
@@ -120,7 +122,7 @@ async def test_an_empty_file_and_an_offset_past_the_end_are_said(call, tmp_path)
 
 async def test_a_line_that_is_too_long_is_an_error_and_not_silence(call, tmp_path):
     (tmp_path / "a").write_text("short\n" + "x" * 200_000 + "\nend\n")
-    assert await call("read_file", path="a") == "     1\tshort\n[lines 1-1 of 3; go on with offset=2]"
+    assert await call("read_file", path="a") == "     1\tshort\n[lines 1-1 of 3; continue with offset=2]"
     with pytest.raises(ToolError, match="Line 2 of a is too long"):
         await call("read_file", path="a", offset=2)
     assert await call("read_file", path="a", offset=3) == "     3\tend\n[lines 3-3 of 3]"
@@ -161,7 +163,7 @@ async def test_a_picture_is_given_as_a_picture_whatever_its_name(tools, tmp_path
     (image,) = tools["read_file"].images(result)
     assert (image.media_type, base64.b64decode(image.data)) == (f"image/{kind}", PICTURES[kind])
     assert tools["read_file"].to_model(result) == (
-        f"[plot.dat is a {kind.upper()} picture of {len(PICTURES[kind])} bytes; it comes with this result.]"
+        f"[plot.dat is a {kind.upper()} image of {len(PICTURES[kind])} bytes; it is attached to this result.]"
     )
 
 
@@ -194,7 +196,7 @@ async def test_a_notebook_is_read_as_its_cells(call, tmp_path):
         {"cell_type": "code", "source": "", "outputs": []},
     ]
     (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
-    note = "[a notebook, shown as cells; the file itself is JSON, and that is what edits have to match]"
+    note = "[a notebook, shown as its cells; the file itself is JSON, and edits must match that]"
     assert await call("read_file", path="a.ipynb") == (
         "[cell 1: markdown]\n# Title\ntext\n\n"
         "[cell 2: code]\n1 + 1\nprint('x')\n[output]\nx\n[output]\n2\n(image/png)\n"
@@ -202,7 +204,7 @@ async def test_a_notebook_is_read_as_its_cells(call, tmp_path):
         f"[cell 3: code]\n{note}"
     )
     part = await call("read_file", path="a.ipynb", offset=5, limit=2)
-    assert part == f"[cell 2: code]\n1 + 1\n{note}\n[lines 5-6 of 19; go on with offset=7]"
+    assert part == f"[cell 2: code]\n1 + 1\n{note}\n[lines 5-6 of 19; continue with offset=7]"
 
 
 @pytest.mark.parametrize(
@@ -271,11 +273,11 @@ async def test_a_path_that_leads_nowhere_is_told_with_the_names_that_are_near(ca
         return str(error.value)
 
     missing = "there is no such file or folder."
-    assert await said("docs/util.md") == rf"docs/util.md: {missing} In docs: utils.md, util\nx.md, … 20 more."
+    assert await said("docs/util.md") == f"docs/util.md: {missing}\nIn docs: utils.md, util\\nx.md and 20 more."
     assert (await said("docs/qqqqqqqq")).endswith(
-        "In docs: 0.txt, 1.txt, 10.txt, 11.txt, 12.txt, 13.txt, 14.txt, 15.txt, … 14 more."
+        "In docs: 0.txt, 1.txt, 10.txt, 11.txt, 12.txt, 13.txt, 14.txt, 15.txt and 14 more."
     )
-    assert await said("dosc/sub/util.md") == f"dosc/sub/util.md: {missing} In the workspace: docs/."
+    assert await said("dosc/sub/util.md") == f"dosc/sub/util.md: {missing}\nIn the workspace: docs/."
     assert await said(".git/x") == f".git/x: {missing}"
     assert await said("/nowhere/x") == f"/nowhere/x: {missing}"
 
@@ -375,7 +377,7 @@ async def test_text_with_the_numbers_of_read_file_is_refused_by_name(call, tmp_p
         if tool == "edit_file"
         else {"content": block(f"{numbered}\n", "x\n")}
     )
-    with pytest.raises(ToolError, match=r"begin with read_file's numbers.*without them"):
+    with pytest.raises(ToolError, match=r"begin with read_file's line numbers.*without them"):
         await call(tool, path="a", **args)
     (tmp_path / "a").write_text(numbered)  # a table may look like that
     await call(tool, path="a", **args)
@@ -439,7 +441,7 @@ async def test_an_edit_that_cannot_be_says_why_and_changes_nothing(call, tmp_pat
         ({"path": "a", "old_string": "absent", "new_string": "x"}, "not in a"),
         (
             {"path": "a", "old_string": "def f():\n    return 1", "new_string": "x"},
-            r"lines 1-2, which differ in blanks only: line 2 is '\\treturn 1', not '    return 1'",
+            r"lines 1-2, which differ only in whitespace: line 2 is '\\treturn 1', not '    return 1'",
         ),
         (
             {"path": "a", "old_string": "def f():\n\treturn 2", "new_string": "x"},
@@ -497,10 +499,10 @@ async def test_an_error_shows_the_closest_lines(call, tmp_path):
         "      1\timport os\n      2\t\n+     3\t\n      4\tdef total(items):"
     )
     assert (await hint("\n\n\n    return count\n")).endswith(
-        "Closest: line 6, the same but for blank lines before or after."
+        "Closest: line 6, which differs only in blank lines before or after."
     )
-    assert (await hint("something else entirely\n\n")).endswith("nothing in it is like it.")
-    assert (await hint(" \n \n ")).endswith("nothing in it is like it.")
+    assert (await hint("something else entirely\n\n")).endswith("No similar lines were found. Read the file again.")
+    assert (await hint(" \n \n ")).endswith("No similar lines were found. Read the file again.")
 
 
 async def test_the_hint_for_a_long_text_in_a_large_file_is_bounded(call, tmp_path):
@@ -582,7 +584,7 @@ async def test_the_text_may_look_like_a_divider(call, tmp_path):
     (tmp_path / "a").write_text("Title\n=====\ntext\n")
     await call("search_replace", path="a", content=block("Title\n=====\n", "Other\n=====\n"))
     assert (tmp_path / "a").read_text() == "Other\n=====\ntext\n"
-    with pytest.raises(ToolError, match="not clear which line divides"):
+    with pytest.raises(ToolError, match="2 lines could divide SEARCH from REPLACE"):
         await call("search_replace", path="a", content=block("Other\n=======\n", "x\n"))
 
 

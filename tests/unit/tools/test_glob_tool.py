@@ -113,7 +113,7 @@ async def test_names_keep_to_their_line(tool, workspace):
 
 
 async def test_what_is_left_out_is_counted(tool, workspace, monkeypatch):
-    monkeypatch.setattr(glob_module, "MOST", 10)
+    monkeypatch.setattr(glob_module, "MAX_FILES", 10)
     put(workspace, *(f"f{n:04}" for n in range(1_010)))
     result = await tool.invoke(pattern="f*")
     assert result.files == [f"f{n:04}" for n in range(10)]
@@ -122,7 +122,7 @@ async def test_what_is_left_out_is_counted(tool, workspace, monkeypatch):
 
 async def test_nothing_found_says_what_was_not_looked_at(tool, workspace):
     put(workspace, "a")
-    nothing = "No file matches. Hidden and ignored files are not looked at; list_dir shows them."
+    nothing = "No file matches. Hidden and ignored files are left out; list_dir shows them."
     assert tool.to_model(await tool.invoke(pattern="*.py")) == nothing
 
 
@@ -132,14 +132,14 @@ async def test_nothing_found_says_what_was_not_looked_at(tool, workspace):
         ({"pattern": "[a"}, r"The glob \[a cannot be read: its \[ has no end"),
         ({"pattern": "[z-a]"}, r"\[z-a\] is no set of characters"),
         ({"pattern": "a\\"}, "ends in a backslash"),
-        ({"pattern": "../*.py"}, r"has `\.\.` in it; set path"),
+        ({"pattern": "../*.py"}, r"contains `\.\.`. Set path"),
         ({"pattern": "a\nb"}, "one line"),
         ({"pattern": "a\0"}, "one line"),
         ({"pattern": ""}, "at least 1 character"),
         ({"pattern": "{a,b}" * 7}, "stand for more than 64 globs"),
         ({"pattern": "x" * 5_000}, "more than 4096 characters"),
         ({"pattern": "*", "path": "nowhere"}, "nowhere: there is no such file or folder"),
-        ({"pattern": "*", "path": "a.py"}, r"a\.py is no folder"),
+        ({"pattern": "*", "path": "a.py"}, r"a\.py is not a folder"),
         ({"pattern": "*", "path": "a\0"}, "control character"),
     ],
 )
@@ -157,7 +157,7 @@ async def test_a_pattern_that_could_be_tried_for_ever_is_not(tool, workspace):
 async def test_when_the_time_is_up_that_is_said(tool, workspace, monkeypatch):
     put(workspace, "a")
     monkeypatch.setattr(glob_module, "SECONDS", -1.0)
-    assert "not all was looked at" in tool.to_model(await tool.invoke(pattern="*"))
+    assert "incomplete: the search stopped" in tool.to_model(await tool.invoke(pattern="*"))
 
 
 async def test_folders_nested_without_end_are_an_error_and_no_crash(tool, workspace, monkeypatch):

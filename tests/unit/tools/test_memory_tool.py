@@ -51,7 +51,7 @@ def decide(tool: Memory, **args: str):
 
 async def test_what_was_written_is_read_and_listed(tool, home, workspace):
     written = await said(tool, "write", "style", description="How code is styled", text="Tabs.\n\nNo semicolons.\n")
-    assert written.endswith("memory/style.md. Sessions that begin from now on are told of it.")
+    assert written.endswith("memory/style.md. Sessions that start from now on see it.")
     assert (home / "memory" / "style.md").read_text() == "How code is styled\n\nTabs.\n\nNo semicolons.\n"
     await said(tool, "write", "deploy", description="Deploys go through CI", scope="project")
     assert (workspace / ".kin-code/memory/deploy.md").read_text() == "Deploys go through CI\n"
@@ -69,7 +69,7 @@ async def test_a_write_replaces_the_whole_and_a_delete_leaves_nothing(tool, home
     assert [path.name for path in (home / "memory").iterdir()] == ["a.md"]
     assert (home / "memory" / "a.md").read_text() == "second\n"
     assert (await said(tool, "delete", "a")).startswith("Deleted ")
-    assert await said(tool, "list") == "There are no memories."
+    assert await said(tool, "list") == "No memories yet."
     assert list((home / "memory").iterdir()) == []
 
 
@@ -240,7 +240,7 @@ async def test_a_change_is_shown_as_a_diff(tool, workspace):
 
 def test_what_the_model_is_told_takes_little_room():
     info = Memory.get_info()
-    assert len(f"{info.name}{info.description}{json.dumps(info.parameters)}".encode()) < 800
+    assert len(f"{info.name}{info.description}{json.dumps(info.parameters)}".encode()) < 850
 
 
 # The system prompt.

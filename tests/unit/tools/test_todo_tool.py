@@ -43,7 +43,7 @@ async def test_a_write_replaces_the_whole_list(todo):
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        ({"action": "write", "todos": [*items(2), {"id": "1", "content": "again"}]}, 'must be unique: "1"'),
+        ({"action": "write", "todos": [*items(2), {"id": "1", "content": "again"}]}, 'have the id "1"'),
         ({"action": "write", "todos": items(101)}, "at most 100 items"),
         ({"action": "write"}, "write needs todos"),
         ({"action": "x"}, "'read' or 'write'"),
@@ -90,4 +90,4 @@ def test_it_touches_nothing_and_needs_no_approval(todo):
     args = todo.parse_args({"action": "write", "todos": [{**items(1)[0], "status": "completed"}]})
     assert todo.accesses(args).only_reads
     assert todo.config.permission is ToolPermission.ALWAYS
-    assert todo.preview(args).summary == "todo list: 1 of 1 done"
+    assert todo.preview(args).summary == "to-do list: 1 of 1 done"

@@ -178,7 +178,7 @@ async def test_a_long_page_is_cut_and_says_so(web, tool):
 
 async def test_a_page_that_drips_ends_with_the_time(web, fetching):
     url = web.page("/slow", DRIP, "text/plain")
-    with pytest.raises(ToolError, match=r"was not read within 0\.3 seconds"):
+    with pytest.raises(ToolError, match=r"did not load within 0\.3 seconds"):
         await fetching(timeout=0.3).invoke(url=url)
 
 

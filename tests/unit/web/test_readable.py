@@ -81,7 +81,7 @@ async def test_a_page_that_takes_too_long_ends_with_its_caller(web, fetching, mo
         f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(60)\n"
     )
     monkeypatch.setattr(module, "__file__", str(tmp_path / "pages.py"))
-    with pytest.raises(ToolError, match=r"not read within 1 seconds"):
+    with pytest.raises(ToolError, match=r"not load within 1 seconds"):
         await fetching(timeout=1.0).invoke(url=web.page("/hostile", "<p>x"))
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)

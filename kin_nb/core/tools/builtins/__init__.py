@@ -1,8 +1,8 @@
-"""The tools that every session has, each a module with its prompt beside it.
+"""The built-in tools: one module each, with its prompt in a Markdown file of the same name.
 
-Owns what the tools do: files below `text_file.py`, programs by core.processes. Never decides whether a call may run,
-never records and never draws. May import: core.tools.base, core.tools.call_context, core.tools.truncation, core.workspace,
-core.safety.shell, core.config's keys, core.web, core.skills, core.memory, the standard library, pydantic.
+Owns the work of the tools: reading and changing files (with text_file.py), running programs (with core.processes). Never decides
+whether a call may run, never records and never draws. May import: core.tools.base, call_context and truncation, core.workspace,
+core.safety.shell, core.config, core.web, core.skills, core.memory and the values of core.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kin_nb.core.tools.base import BaseTool
 
 
 def builtin_tools() -> dict[str, type[BaseTool[Any, Any, Any, Any]]]:
-    """The built-in tools by name. The order is fixed: it is the order of the schemas that the model is sent."""
-    from kin_nb.core.tools.builtins.ask_user import AskUser  # noqa: PLC0415  (tools are read on first use)
+    """The built-in tools by name. The order is fixed: tool schemas are sent to the model in this order."""
+    from kin_nb.core.tools.builtins.ask_user import AskUser  # noqa: PLC0415  (tools are imported on first use)
     from kin_nb.core.tools.builtins.bash import Bash  # noqa: PLC0415
     from kin_nb.core.tools.builtins.edit_file import EditFile  # noqa: PLC0415
     from kin_nb.core.tools.builtins.glob import Glob  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""ask_user: a question to the person, whose answer is the result."""
+"""ask_user: ask the user a question; the answer is the result."""
 
 from __future__ import annotations
 
@@ -13,37 +13,39 @@ from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Prev
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.call_context import call_context
 
-MOST = 6
+MAX_CHOICES = 6
 LONGEST_QUESTION = 4_000
 LONGEST_CHOICE = 200
-"""Characters: it is a button."""
+"""Characters: each choice is shown on a button."""
 
 
 class AskUserArgs(BaseModel):
-    question: str
-    choices: list[str] = Field(default_factory=list, max_length=MOST)
-    multiple: bool = Field(default=False, description="Several choices may be chosen")
+    question: str = Field(description="The question, in one or two sentences")
+    choices: list[str] = Field(
+        default_factory=list, max_length=MAX_CHOICES, description="Answers to choose from, one short line each"
+    )
+    multiple: bool = Field(default=False, description="Let the user choose several")
 
     @field_validator("question")
     @classmethod
-    def _says_something(cls, question: str) -> str:
+    def _check_length(cls, question: str) -> str:
         if not question.strip() or len(question) > LONGEST_QUESTION:
-            raise ValueError(f"it is empty, or longer than {LONGEST_QUESTION:,} characters")
+            raise ValueError(f"must have 1 to {LONGEST_QUESTION:,} characters, got {len(question.strip()):,}")
         return question.strip()
 
     @field_validator("choices")
     @classmethod
-    def _can_be_told_apart(cls, choices: list[str]) -> list[str]:
+    def _check_choices(cls, choices: list[str]) -> list[str]:
         choices = [choice.strip() for choice in choices]
         if any(not choice or len(choice) > LONGEST_CHOICE or "\n" in choice for choice in choices):
-            raise ValueError(f"each is one line of 1 to {LONGEST_CHOICE} characters")
+            raise ValueError(f"each choice must be one line of 1 to {LONGEST_CHOICE} characters")
         if len(set(choices)) < len(choices):
-            raise ValueError("two are the same")
+            raise ValueError("two choices are the same")
         return choices
 
 
 class AskUserResult(BaseModel):
-    """`answer`: a chosen choice to the letter, several one a line; or the person's own words."""
+    """`answer`: the chosen choices verbatim, one per line; or the user's own words."""
 
     answer: str
 
@@ -53,7 +55,7 @@ class AskUserConfig(BaseToolConfig):
 
 
 class AskUser(BaseTool[AskUserArgs, AskUserResult, AskUserConfig, BaseToolState]):
-    description: ClassVar[str] = "Ask the person a question and wait for the answer"
+    description: ClassVar[str] = "Ask the user a question and wait for the answer"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
     def accesses(self, args: AskUserArgs) -> Accesses:  # noqa: ARG002
@@ -63,7 +65,7 @@ class AskUser(BaseTool[AskUserArgs, AskUserResult, AskUserConfig, BaseToolState]
         return Preview(summary=args.question, body=args.model_dump_json(indent=2))
 
     async def run(self, args: AskUserArgs) -> AskUserResult:
-        """Raises ToolError where nobody can be asked."""
+        """Raises ToolError without a user who can answer."""
         call = call_context.get()
         ask, call_id = (call.ask_question, call.call_id) if call else (nobody, "")
         answer = await unless_cancelled(ask(Question(args.question, tuple(args.choices), args.multiple, call_id)))

@@ -1,16 +1,16 @@
-"""bash: a shell command. Nothing that it starts outlives the call.
+"""bash: run a shell command. Every process that it starts is killed when the call ends.
 
-A pattern of the allowlist or the denylist is compared by words: equal, or followed by more words; with `*`, `?` or `[` in it, as
-a glob over the whole command.
+A pattern of the allowlist or the denylist is compared word by word with the beginning of the command. A pattern with `*`, `?`
+or `[` is a glob for the whole command.
 
-An allowlist is for commands that can be read at a glance: one simple command of plain words, none of which names a program to
-run, a place outside the workspace or a sensitive file, also through a link, unless the pattern spells it; nor does git have an
-option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/shell/command_prefix.py it covers what is
-proven to only read, the options that are listed there or that the pattern spells, and the line that it spells whole: of a
-subcommand that is not listed there (`git push`), of make's second target, only that.
+An allowlist pattern covers one simple command of plain words. It does not cover a word that names a program to run, a place
+outside the workspace or a sensitive file (also through a link), nor a git option before the subcommand (`-C`, `-c`), unless the
+pattern spells that word. For the programs in safety/shell/command_prefix.py it covers read-only commands, the options that are
+listed there or that the pattern spells, and the command that equals the pattern. A subcommand that is not listed there
+(`git push`) and make's second target must be spelled in full.
 
-A denylist looks for the command anywhere in the line, and sees `git push` in `git -C x push` too. That is a fence for good
-intentions, not for bad ones: the line may still build a command that no reading finds.
+A denylist pattern matches anywhere in the line, also `git push` in `git -C x push`. It prevents accidents, not attacks: a line
+can build a command in ways that no parser finds.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from kin_nb.core.safety.shell.named_scripts import named_scripts
 from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
 from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand
+from kin_nb.core.text import listed
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import sandbox
@@ -54,8 +55,7 @@ from kin_nb.core.tools.truncation import OUTPUT_LIMIT, CappedOutput
 from kin_nb.core.workspace import Workspace
 
 _LONGEST_SUMMARY = 100
-_MOST_NAMES = 5
-"""Of processes, in a result."""
+_LISTED_PROCESSES = 5
 
 _NOT_INTERACTIVE = {
     "TERM": "dumb",
@@ -64,10 +64,10 @@ _NOT_INTERACTIVE = {
     "NO_COLOR": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "DEBIAN_FRONTEND": "noninteractive",
-    "PYTHONUNBUFFERED": "1",  # else what Python prints comes after its traceback
+    "PYTHONUNBUFFERED": "1",  # otherwise Python's output comes after its traceback
 }
-# ipykernel sets these for code in cells; they would colour the output, and draw plots nowhere
-_THE_KERNELS_OWN = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "CLICOLOR": "1"}
+# ipykernel sets these for code in cells: they would color the output, and matplotlib would draw to a front end that is not there
+_SET_BY_KERNEL = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "CLICOLOR": "1"}
 _INLINE_BACKENDS = "module://"
 
 INTERACTIVE = (
@@ -78,31 +78,32 @@ INTERACTIVE_ALONE = ("python", "python3", "ipython", "bash", "sh", "zsh", "fish"
 
 
 class BashArgs(BaseModel):
-    command: str = Field(min_length=1, description="The command")
-    timeout: int | None = Field(None, ge=1, le=600, description="Seconds; 30 when absent")
+    command: str = Field(min_length=1, description="The command line")
+    timeout: int | None = Field(None, ge=1, le=600, description="Timeout in seconds, 1 to 600 (default 30)")
 
 
 class BashResult(BaseModel):
-    """`output`: stdout and stderr in the order they came. `exit_code`: 124 when the time was up, 128 + n for signal n."""
+    """`output`: stdout and stderr in the order of arrival. `exit_code`: 124 after a timeout, 128 + n for signal n."""
 
     output: str
     exit_code: int
     timed_out: bool = False
     swept: list[str] = Field(default_factory=list)
-    """Command lines of what it left running, which was ended."""
+    """Command lines of the processes that were still running at the end and were killed."""
     remains: list[str] = Field(default_factory=list)
-    """Of what could not be ended."""
+    """Command lines of the processes that could not be killed."""
     seconds: int = 0
-    """The time that it was given."""
+    """The timeout that applied."""
     note: str = ""
-    """What the model is told besides."""
+    """A line for the model above the output."""
 
 
 class BashConfig(BaseToolConfig):
-    """`env` is added last; `keep_env` names secret-looking variables that commands may see all the same.
+    """Settings of `[tools.bash]`.
 
-    Patterns: see the module's docstring. `denylist_standalone` forbids its commands only without arguments. `sandbox`: whether
-    commands are confined (sandbox.py); "auto" runs them unconfined where that cannot be done, and says so.
+    `env` overrides all other variables. `keep_env`: variables with secret-looking names that commands may see. Patterns: see
+    the module's docstring. `denylist_standalone` forbids its commands only without arguments. `sandbox`: whether commands are
+    confined (sandbox.py); "auto" runs them unconfined on a machine that cannot confine them, and tells the model.
     """
 
     denylist: list[str] = Field(default_factory=lambda: list(INTERACTIVE))
@@ -115,11 +116,11 @@ class BashConfig(BaseToolConfig):
 
 
 class BashState(BaseToolState):
-    """`unconfined`: why commands cannot be confined here, "" when they can; None before the first one."""
+    """`unconfined`: why commands cannot be confined here, "" if they can; None before the first command."""
 
     unconfined: str | None = None
     proven: set[str] = Field(default_factory=set)
-    """Commands that were let run because they only read, until they do."""
+    """Commands that were approved as read-only and have not run yet."""
 
 
 class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
@@ -128,9 +129,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     editable: ClassVar[str] = "command"
 
     def accesses(self, args: BashArgs) -> Accesses:
-        """What it reads, at the least the folder that it runs in, when it is proven to only read; else everything, and why.
+        """The files that a read-only command reads, at least its working directory; otherwise everything, with the reason.
 
-        Of everything, the sensitive files that it surely writes are named: no grant and no rule covers those.
+        Sensitive files that the command certainly writes are listed too: no grant and no rule covers those.
         """
         judged = self._judged(args.command)
         if self._is_proven(args.command, judged):
@@ -145,7 +146,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return named_scripts(args.command, self.config.effective_workdir)
 
     def _summary(self, command: str) -> str:
-        """Its first line, cut. Secrets are out before, and no word is cut: a piece of one would not be recognized later."""
+        """Return the first line, shortened between words after redaction: a piece of a secret would not be recognized later."""
         names = set(self.config.key_names)
         hidden = [value for name, value in os.environ.items() if name in names or is_secret_name(name)]
         first, *more = Redactor(hidden, Path("/"), Path("/")).text(command).split("\n")  # without places
@@ -161,7 +162,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         )
 
     def why_denied(self, args: BashArgs) -> str:
-        waits = "waits for a person at a terminal, and there is none here"
+        waits = "waits for input at a terminal, and there is no terminal here"
         for command in (found for found in simple_commands(args.command) if found.words):
             pattern = next((p for p in self.config.denylist if pattern_denies(p, command)), None)
             if pattern is not None:
@@ -173,12 +174,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return ""
 
     async def run(self, args: BashArgs) -> BashResult:
-        """Any exit code is a result. Raises ToolError when there is no shell or no workspace to run in."""
+        """Run the command; any exit code is a result. Raises ToolError without a shell or without the workspace folder."""
         cwd = self.config.effective_workdir
         if not cwd.is_dir():
-            raise ToolError(f"The workspace {cwd} is not there any more.")
+            raise ToolError(f"The workspace folder {cwd} does not exist any more.")
         if "\0" in args.command:
-            raise ToolError("The command holds a NUL character.")
+            raise ToolError("The command contains a NUL character. Remove it.")
         seconds = args.timeout or self.config.default_timeout
         output = CappedOutput(OUTPUT_LIMIT, self.emit)
         environment = self._environment_for(args.command)
@@ -202,7 +203,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         )
 
     async def _may_be_confined(self, workspace: Path) -> tuple[bool, str]:
-        """Whether it is confined, and what is to be said of that once. Raises ToolError where "on" cannot be had."""
+        """Whether the command is confined, and a note for the model, once. Raises ToolError if "on" is impossible here."""
         config, first = self.config, self.state.unconfined is None
         if config.sandbox == "off":
             return False, ""
@@ -212,10 +213,10 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             return True, ""
         if config.sandbox == "on":
             raise ToolError(
-                f'[tools.bash] sandbox = "on", and commands cannot be confined here: {self.state.unconfined}. '
-                'Nothing was run. The person may set sandbox = "auto" or "off".'
+                f'Not run: [tools.bash] sandbox = "on", and commands cannot be confined here: {self.state.unconfined}.\n'
+                'The user can set sandbox = "auto" or "off".'
             )
-        return False, f"[not confined, as commands cannot be here: {self.state.unconfined}]" if first else ""
+        return False, f"[not confined: commands cannot be confined here: {self.state.unconfined}]" if first else ""
 
     async def _run_confined(
         self, run: Callable[[Sequence[str]], Awaitable[Ended]], argv: list[str], workspace: Path
@@ -225,7 +226,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         try:
             ended = await run(sandbox.confined(argv, workspace, before, network=self.config.sandbox_network))
         except BaseException:
-            sandbox.quarantine(workspace, before)  # at once: who is cancelled may not be waited for
+            sandbox.quarantine(workspace, before)  # at once: a cancelled call may not be awaited
             raise
         return ended, await asyncio.shield(asyncio.to_thread(sandbox.quarantine, workspace, before))
 
@@ -233,26 +234,29 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return judge(command, self.config.effective_workdir, self.environment())
 
     def _is_proven(self, command: str, judged: Judgement) -> bool:
-        """Whether it is harmless; then it runs only while it still is."""
+        """Whether it is read-only. If so, it is remembered, and checked again before it runs."""
         if judged.kind == "harmless":
             self.state.proven.add(command)
         return judged.kind == "harmless"
 
     def _environment_for(self, command: str) -> dict[str, str]:
-        """Raises ToolError where the proof that let it run does not hold any more."""
+        """Raises ToolError if the command was approved as read-only and is not read-only any more."""
         environment, proven = self.environment(), command in self.state.proven
         self.state.proven.discard(command)
         if self._judged(command).kind == "harmless":
             return read_only_environment(environment, self.config.env)
         if proven:
-            raise ToolError("What it does has changed since it was looked at, by a file or a setting. Nothing was run.")
+            raise ToolError(
+                "Not run: the command was approved as read-only, and a file or a setting that changed meanwhile makes it "
+                "unsafe.\nMake the call again: it will ask for approval."
+            )
         return environment
 
     def environment(self) -> dict[str, str]:
-        """This process's variables without secrets, then what keeps programs from asking, then the config's `env`."""
+        """This process's variables without secrets, the ones that make programs non-interactive, and the config's `env`."""
         keep = self.config.keep_env
         environment = child_environment(environment_with(keep), keep, also=self.config.key_names)
-        for name, value in _THE_KERNELS_OWN.items():
+        for name, value in _SET_BY_KERNEL.items():
             if environment.get(name) == value:
                 del environment[name]
         if environment.get("MPLBACKEND", "").startswith(_INLINE_BACKENDS):
@@ -264,33 +268,35 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     def to_model(self, result: BashResult) -> str:
         lines = [result.output.rstrip("\n")] if result.output.strip() else []
         if result.timed_out:
-            lines.append(f"[stopped: it did not end within {result.seconds} s]")
+            lines.append(f"[killed: it did not end within {result.seconds} s]")
         elif result.exit_code:
             lines.append(f"[exit code {result.exit_code}]")
         if result.swept:
-            lines.append(f"[still running at its end, and was stopped: {_listed(result.swept)}]")
+            lines.append(f"[processes left running were killed: {_listed(result.swept)}]")
         if result.remains:
-            lines.append(f"[still running, and could not be stopped: {_listed(result.remains)}]")
+            lines.append(f"[processes still running that could not be killed: {_listed(result.remains)}]")
         return "\n".join([*([result.note] if result.note else []), *(lines or ["[no output]"])])
 
     def exit_code(self, result: BashResult) -> int | None:
         return result.exit_code
 
     def uncovered(self, result: BashResult | None) -> str:
-        return "what it left running changes from now on" if result is not None and result.remains else ""
+        return "what its remaining processes change from now on" if result is not None and result.remains else ""
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+def _listed(commands: list[str]) -> str:
+    return listed([f"`{command}`" for command in commands], _LISTED_PROCESSES)
 
 
 _HARMLESS_GIT_OPTIONS = ("--no-pager", "-P")
-"""Before a subcommand: they change nothing but how the output comes."""
+"""Options before a subcommand that only change how the output is shown."""
 
 
 def pattern_allows(pattern: str, command: str, root: Path, is_harmless: Callable[[], bool]) -> bool:
-    """`root`: where it runs. `is_harmless`: whether the command is proven to only read; asked only where that decides."""
+    """Whether an allowlist pattern covers a command (see the module's docstring).
+
+    `root`: its working directory. `is_harmless`: whether the command is read-only; called only if the answer depends on it.
+    """
     words = plain_words(command)
     if words is None:
         return False
@@ -313,6 +319,7 @@ def pattern_allows(pattern: str, command: str, root: Path, is_harmless: Callable
 
 
 def pattern_denies(pattern: str, command: SimpleCommand) -> bool:
+    """Whether a denylist pattern matches a command (see the module's docstring)."""
     words = command.words
     named = [program_name(words), *words[1:]]
     parted = named[0].split("-", 1) if named[0].startswith("git-") else named[:1]  # `git-push` is `git push`
@@ -320,12 +327,12 @@ def pattern_denies(pattern: str, command: SimpleCommand) -> bool:
 
 
 def program_name(words: list[str]) -> str:
-    """Without its folder."""
+    """The program's name without its folder."""
     return words[0].rpartition("/")[2]
 
 
 def _of_git(words: list[str]) -> Iterator[list[str]]:
-    """What a git command does, without the options before its subcommand; and what an alias stands for that these make."""
+    """A git command without the options before its subcommand, and the command of an alias that those options define."""
     if words[0] != "git":
         return
     plain, options = split_git_options(words)
@@ -342,7 +349,7 @@ def _of_git(words: list[str]) -> Iterator[list[str]]:
 
 
 def pattern_denies_alone(pattern: str, command: SimpleCommand) -> bool:
-    """Whether it is the pattern's command without arguments, and without input of its own."""
+    """Whether the command is the pattern's, without arguments and without redirected input."""
     return len(command.words) == 1 and not command.has_input and pattern_denies(pattern, command)
 
 

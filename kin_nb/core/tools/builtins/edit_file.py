@@ -1,4 +1,4 @@
-"""edit_file: one exact string replaced by another."""
+"""edit_file: replace one exact string in a file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kin_nb.core.workspace import Workspace
 class EditFileArgs(BaseModel):
     path: FilePath
     old_string: str = Field(description="Text to replace, exactly as in the file")
-    new_string: str = Field(description="Text to put there")
+    new_string: str = Field(description="The new text")
     replace_all: bool = Field(default=False, description="Replace every occurrence")
 
 
 class EditFileResult(BaseModel):
-    """`change`: the lines that are new, with their numbers after the edit, in words."""
+    """`change`: the changed lines, with their numbers after the edit, as text."""
 
     path: str
     replacements: int
@@ -48,7 +48,7 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         return text_file.diff_preview("edit", name, before.text, after.text)
 
     async def run(self, args: EditFileArgs) -> EditFileResult:
-        """Raises ToolError, the file untouched, when the string is not there, or there more than once."""
+        """Raises ToolError, with the file unchanged, if the string is not found, or is found more than once."""
         name, path, before, after, places = self._edit(args)
         known = text_file.is_known(path)
         text_file.note_written(path, text_file.write_atomically(path, after.encode(), name), known=known)
@@ -63,9 +63,9 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
 
     def _edit(self, args: EditFileArgs) -> tuple[str, Path, TextFile, TextFile, list[tuple[int, int]]]:
         if not args.old_string:
-            raise ToolError("old_string is empty; write_file creates files.")
+            raise ToolError("old_string is empty. To create a file, use write_file.")
         if args.old_string == args.new_string:
-            raise ToolError("old_string and new_string are the same: nothing to change.")
+            raise ToolError("old_string and new_string are the same, so there is nothing to change.")
         path, name = resolve_existing(Workspace(self.config.effective_workdir), args.path)
         before = text_file.read_text(path, name)
         places = text_file.find(before.text, args.old_string)
@@ -75,8 +75,8 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         if len(places) > 1 and not args.replace_all:
             lines = text_file.line_numbers(before.text, places)
             raise ToolError(
-                f"Found {len(places)} matches of old_string in {name}, at {lines}. "
-                "Give more of the text around the one you mean, or set replace_all."
+                f"Found {len(places)} matches of old_string in {name}, at {lines}.\n"
+                "Add surrounding lines until it matches one place, or set replace_all."
             )
         after = replace(before, text=text_file.replaced(before, places, args.new_string))
         after.encode()

@@ -1,4 +1,4 @@
-"""An edit of a text: where a text that is not found may be meant, the fewest lines that make a change, and its summary."""
+"""Text edits: a hint for a text that is not found, the minimal edit between two texts, and a summary of a change."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from dataclasses import dataclass
 from functools import partial
 
 from kin_nb.core.redaction import SECRET
+from kin_nb.core.text import listed
 from kin_nb.core.tools.builtins import text_file
 from kin_nb.core.tools.builtins.text_file import TextFile, lines_of, split_lines
 
-_ALIKE = 0.6
-"""Share of likeness from which lines are worth showing."""
+_MIN_SIMILARITY = 0.6
+"""From here on (0 to 1), lines are worth showing."""
 _LONGEST_LINE = 200
 """Characters of a line that are compared."""
 _MOST_LINES = 3_000
-"""Lines that are compared one by one when no line of the text is there as it is."""
+"""Lines of the file that are compared one by one if none equals a wanted line."""
 _COMMON = 50
-"""A line that a file has more often tells nothing about the place."""
+"""A line that occurs more often in the file does not help to find the place."""
 _SPARE = 3
-"""Lines before and after a place that are looked at too: the text may lack some that the file has."""
+"""Lines before and after a place that are compared too: the wanted text may miss some lines of the file."""
 _SHOWN_CHARACTERS = 2_000
 """Characters of the comparison in the hint."""
-_AROUND = 2
-"""Equal lines shown around those that differ."""
+_CONTEXT = 2
+"""Equal lines shown around a difference."""
 _RUN = 10
-"""Lines shown of those that differ one after the other."""
+"""Consecutive different lines that are shown."""
 _NUMBERED = re.compile(r" *\d+\t")
 
 
 @dataclass(frozen=True)
 class _Match:
-    """Lines `start` to `end` (from 0, without `end`) of the file, and their likeness to what is wanted, 0 to 1."""
+    """Lines `start` to `end` (0-based, `end` excluded) of the file, and their similarity to the wanted ones, 0 to 1."""
 
     start: int
     end: int
@@ -43,27 +44,25 @@ class _Match:
 
 
 def closest_match_hint(text: str, old: str, called: str = "old_string") -> str:
-    """Say why `old` is not in `text`: what differs in the closest lines. A hint for an error, which is never applied.
+    """Explain why `old` is not in `text`: show how the closest lines differ. For an error message; it is never applied.
 
     `called`: the argument that holds `old`.
     """
     if SECRET in old:
         return (
-            f"{SECRET} in {called} stands for a secret that you are not shown, not for text of the file: "
-            "choose lines without it, or ask the user to change that one."
+            f"{SECRET} in {called} is a placeholder for a hidden secret, not text of the file.\n"
+            "Choose lines without it, or ask the user to change that line."
         )
     wanted, lines = (content.replace("\r\n", "\n").split("\n") for content in (old.strip("\r\n"), text))
     if all(_NUMBERED.match(line) for line in wanted):
-        return (
-            f"Its lines begin with read_file's numbers, and those are no part of the file: give {called} without them."
-        )
+        return f"Its lines begin with read_file's line numbers, which are not part of the file. Give {called} without them."
     place = _closest([line.strip() for line in lines], [line.strip() for line in wanted])
-    if place.share < _ALIKE:
-        return "Read the file again: nothing in it is like it."
+    if place.share < _MIN_SIMILARITY:
+        return "No similar lines were found. Read the file again."
     there = lines[place.start : place.end]
     where = f"line {place.end}" if len(there) == 1 else f"lines {place.start + 1}-{place.end}"
     if there == wanted:
-        return f"Closest: {where}, the same but for blank lines before or after."
+        return f"Closest: {where}, which differs only in blank lines before or after."
     why = _why(there, wanted, place)
     return f"Closest: {where}, {why} (- {called}, + the file):\n{_difference(there, wanted, place.start)}"
 
@@ -73,17 +72,17 @@ def _why(there: list[str], wanted: list[str], place: _Match) -> str:
         return f"{min(99, int(place.share * 100))} % alike"
     pairs = enumerate(zip(there, wanted, strict=True), place.start + 1)
     number, its, own = next((number, *pair) for number, pair in pairs if pair[0] != pair[1])
-    return f"which differ in blanks only: line {number} is {its[:_LONGEST_LINE]!r}, not {own[:_LONGEST_LINE]!r}"
+    return f"which differ only in whitespace: line {number} is {its[:_LONGEST_LINE]!r}, not {own[:_LONGEST_LINE]!r}"
 
 
 def _difference(there: list[str], wanted: list[str], start: int) -> str:
-    """Both, line by line; lines of the file with their numbers, so that an empty one can be seen."""
+    """Compare line by line; lines of the file have their numbers, so that an empty one is visible."""
     shown = "\n".join(_compared(there, wanted, start))
     return f"{shown[:_SHOWN_CHARACTERS]} …" if len(shown) > _SHOWN_CHARACTERS else shown
 
 
 def _compared(there: list[str], wanted: list[str], start: int) -> Iterator[str]:
-    groups = difflib.SequenceMatcher(None, wanted, there).get_grouped_opcodes(_AROUND)
+    groups = difflib.SequenceMatcher(None, wanted, there).get_grouped_opcodes(_CONTEXT)
     for number, group in enumerate(groups):
         if number:
             yield "  …"
@@ -106,7 +105,7 @@ def _closest(lines: list[str], wanted: list[str]) -> _Match:
 
 
 def _starts(lines: list[str], wanted: list[str]) -> list[int]:
-    """A few places that are worth comparing: where most lines are as wanted, else where one line is alike."""
+    """A few candidate places: those with most equal lines, otherwise those where one line is similar."""
     places: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
         places.setdefault(line, []).append(index)
@@ -119,12 +118,12 @@ def _starts(lines: list[str], wanted: list[str]) -> list[int]:
         return [start for start, _ in votes.most_common(5)]
     offset, longest = max(enumerate(wanted), key=lambda entry: len(entry[1]))
     some = {line[:_LONGEST_LINE]: indexes[0] for line, indexes in list(places.items())[:_MOST_LINES] if line}
-    alike = difflib.get_close_matches(longest[:_LONGEST_LINE], some, n=3, cutoff=_ALIKE)
+    alike = difflib.get_close_matches(longest[:_LONGEST_LINE], some, n=3, cutoff=_MIN_SIMILARITY)
     return [some[line] - offset for line in alike]
 
 
 def _fitted(lines: list[str], wanted: list[str], start: int) -> _Match:
-    """The place about `start` that is most like `wanted`, with a few lines more or fewer than that has."""
+    """The best match around `start`, which may have a few lines more or fewer than `wanted`."""
     exact = _Match(start, min(len(lines), start + len(wanted)), _share(lines[start : start + len(wanted)], wanted))
     begin = max(0, start - _SPARE)
     region = lines[begin : start + len(wanted) + _SPARE]
@@ -139,7 +138,7 @@ def _fitted(lines: list[str], wanted: list[str], start: int) -> _Match:
 
 
 def _share(lines: list[str], wanted: list[str]) -> float:
-    """By characters: a blank line too few weighs little. Lines that only one of both has count as different."""
+    """Similarity weighted by characters, so that a missing blank line weighs little. Unmatched lines count as different."""
     alike = total = 0.0
     for _, i1, i2, j1, j2 in difflib.SequenceMatcher(None, wanted, lines).get_opcodes():
         for offset in range(max(i2 - i1, j2 - j1)):
@@ -156,30 +155,30 @@ def _likeness(a: str, b: str) -> float:
 
 
 def minimal_edit(before: str, after: str) -> tuple[str, str] | None:
-    """Return (old, new): the fewest whole lines that occur once in `before` and, replaced, give `after`.
+    """Return (old, new): the fewest whole lines that occur once in `before` and whose replacement gives `after`.
 
-    None where no one replacement does that: nothing changes, nothing is there yet, or line endings are mixed.
+    None if one replacement cannot do that: no change, an empty `before`, or mixed line endings.
     """
     if before == after:
         return None
     old, new = (split_lines(text) for text in (before, after))
     start = _common_start(old, new)
     end = _common_start(old[start:][::-1], new[start:][::-1])
-    stands_once = partial(_stands_once, before, old, start, end)
+    is_unique = partial(_is_unique, before, old, start, end)
     around, most = 0, max(start, end)
-    while not stands_once(around):
+    while not is_unique(around):
         if around >= most:
             return None
         around = min(around * 2 or 1, most)
-    around = bisect_left(range(around), x=True, key=stands_once)
-    for reach in (around, around + 1):  # lines replaced by nothing may take the line ending before them along
+    around = bisect_left(range(around), x=True, key=is_unique)
+    for reach in (around, around + 1):  # removed lines may take the line ending before them along
         texts = _window(old, start, end, reach), _window(new, start, end, reach)
         if text_file.replaced(TextFile(before), text_file.find(before, texts[0]), texts[1]) == after:
             return texts
     return None
 
 
-def _stands_once(text: str, lines: list[str], start: int, end: int, around: int) -> bool:
+def _is_unique(text: str, lines: list[str], start: int, end: int, around: int) -> bool:
     old = _window(lines, start, end, around)
     return bool(old.strip()) and len(text_file.find(text, old)) == 1
 
@@ -190,11 +189,13 @@ def _window(lines: list[str], start: int, end: int, around: int) -> str:
 
 
 _SHOWN_PLACES = 10
-"""Places that are named."""
 
 
 def edit_summary(before: str, after: str) -> str:
-    """`lines 3, 351-372 (+23 -1)`: numbers after the edit, from 1; lines that are gone at the one that took their place."""
+    """The changed lines: `lines 3, 351-372 (+23 -1)`.
+
+    Numbers are 1-based and count after the edit. Removed lines are listed at the line that follows them.
+    """
     old, new = lines_of(before), lines_of(after)
     start = _common_start(old, new)
     end = _common_start(old[start:][::-1], new[start:][::-1])
@@ -206,13 +207,12 @@ def edit_summary(before: str, after: str) -> str:
     if not new:
         return f"empty now {counts}"
     places = [_place(start + j1, start + j2, len(new)) for *_, j1, j2 in changes]
-    more = f" and {len(places) - _SHOWN_PLACES} more" if len(places) > _SHOWN_PLACES else ""
     word = "line" if len(places) == 1 and "-" not in places[0] else "lines"
-    return f"{word} {', '.join(places[:_SHOWN_PLACES])}{more} {counts}"
+    return f"{word} {listed(places, _SHOWN_PLACES)} {counts}"
 
 
 def _common_start(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines both begin with."""
+    """The number of equal lines at the beginning of both."""
     pairs = zip(old, new, strict=False)
     return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
 

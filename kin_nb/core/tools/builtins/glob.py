@@ -1,4 +1,4 @@
-"""glob: files by name. The same files that grep would search, and no file is opened but .gitignore."""
+"""glob: find files by name. It looks at the same files as grep, and opens only .gitignore files."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from kin_nb.core.tools.builtins.grep_fallback import files, glob_rule
 from kin_nb.core.tools.builtins.path_arguments import printable, resolve_existing
 from kin_nb.core.workspace import Workspace
 
-MOST = 200
+MAX_FILES = 200
 """Paths in one result."""
 SECONDS = 5.0
-"""Then what was found until then is the result, and says so."""
+"""Time limit. After it, the result holds what was found, and says that it is incomplete."""
 
 
 class GlobArgs(BaseModel):
-    pattern: str = Field(min_length=1, description="*.py, src/**/*.{ts,tsx}; with a / it counts from path")
-    path: str = Field(".", description="Folder, relative to the workspace")
+    pattern: str = Field(
+        min_length=1, description="Glob such as *.py or src/**/*.{ts,tsx}. With a / it is relative to path"
+    )
+    path: str = Field(".", description="Folder to search, relative to the workspace")
 
 
 class GlobResult(BaseModel):
-    """`files`: paths relative to the workspace, by name. `left_out`: how many more there are, known ones."""
+    """`files`: sorted paths relative to the workspace. `left_out`: the number of further matches that were found."""
 
     files: list[str]
     left_out: int = 0
@@ -49,44 +51,42 @@ class Glob(BaseTool[GlobArgs, GlobResult, BaseToolConfig, BaseToolState]):
         return Preview(summary=f"find {args.pattern}{where}", body=args.model_dump_json(indent=2))
 
     async def run(self, args: GlobArgs) -> GlobResult:
-        """Raises ToolError for a pattern that cannot be read, and a path that is no folder."""
+        """Raises ToolError for an invalid pattern, and if `path` is not a folder."""
         workspace = Workspace(self.config.effective_workdir)
         rule = glob_rule(_from_folder(args.pattern, workspace.root))
         folder, name = resolve_existing(workspace, args.path)
         if not folder.is_dir():
-            raise ToolError(f"{name} is no folder. Set path to one, and pattern to what the files in it are called.")
+            raise ToolError(f"{name} is not a folder.\nSet path to a folder, and pattern to the names of files in it.")
         return await asyncio.to_thread(_found, workspace.root, _place(workspace, folder), rule)
 
     def to_model(self, result: GlobResult) -> str:
         rest = [f"[… {result.left_out:,} more; narrow pattern or path …]"] if result.left_out else []
         if result.timed_out:
-            rest.append(f"[… not all was looked at in {SECONDS:.0f} s; narrow path …]")
+            rest.append(f"[… incomplete: the search stopped after {SECONDS:.0f} s; narrow path …]")
         if not result.files:
-            return "\n".join(
-                ["No file matches. Hidden and ignored files are not looked at; list_dir shows them.", *rest]
-            )
+            return "\n".join(["No file matches. Hidden and ignored files are left out; list_dir shows them.", *rest])
         return "\n".join([*result.files, *rest])
 
 
 def _from_folder(pattern: str, root: Path) -> str:
-    """The pattern as it counts from a folder. Models write `./`, the workspace's own path and folders with a `/` too."""
+    """The pattern relative to the folder. Models also write `./`, the workspace's absolute path, and folders with a `/`."""
     if any(mark in pattern for mark in "\0\n"):
-        raise ToolError("pattern is one line.")
+        raise ToolError("pattern must be one line.")
     if ".." in pattern.split("/"):
-        raise ToolError(f"The glob {printable(pattern[:100])} cannot be read: it has `..` in it; set path instead.")
+        raise ToolError(f"The glob {printable(pattern[:100])} contains `..`. Set path to the folder above instead.")
     pattern = pattern.removeprefix(str(root)) if pattern.startswith(f"{root}/") else pattern
     pattern = pattern[1:] if pattern.startswith("./") else pattern
     return f"{pattern}**" if pattern.endswith("/") else pattern
 
 
 def _place(workspace: Workspace, folder: Path) -> str:
-    """The folder as `files` takes it: from the root with `./`, or in full when it lies outside."""
+    """The folder in the form that `files` expects: relative to the root with `./`, or absolute if it is outside."""
     name = workspace.relative(folder)
     return "./" if name == "." else f"{name.rstrip('/')}/" if name.startswith("/") else f"./{name}/"
 
 
 def _found(root: Path, place: str, rule: re.Pattern[str]) -> GlobResult:
-    """By name, each folder's content where the folder stands. A pattern may count from the workspace too, as grep's does."""
+    """Matching files, sorted, with a folder's content at the folder's place. A pattern may be relative to the workspace too."""
     result, end = GlobResult(files=[]), time.monotonic() + SECONDS
     try:
         for file in files(str(root), place, list(EXCLUDED)):
@@ -97,10 +97,10 @@ def _found(root: Path, place: str, rule: re.Pattern[str]) -> GlobResult:
                 continue
             if not is_reachable(root / file):
                 continue  # a folder was replaced by a link meanwhile
-            if len(result.files) < MOST:
+            if len(result.files) < MAX_FILES:
                 result.files.append(printable(name))
             else:
                 result.left_out += 1
     except RecursionError:
-        raise ToolError("Folders are nested too deeply there; set path to a folder further down.") from None
+        raise ToolError("Folders are nested too deeply there. Set path to a folder further down.") from None
     return result

@@ -1,4 +1,4 @@
-"""list_dir: what is in a folder."""
+"""list_dir: list the entries of a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.path_arguments import printable, resolve_existing
 from kin_nb.core.workspace import Workspace, error_text
 
-MOST = 500
+MAX_ENTRIES = 500
 """Entries in one listing."""
 
 
@@ -25,7 +25,7 @@ class ListDirArgs(BaseModel):
 
 
 class ListDirResult(BaseModel):
-    """`entries`: folders with a final `/` first, then files; links as `name -> target`. `left_out`: how many more."""
+    """`entries`: folders with a final `/` first, then files; links as `name -> target`. `left_out`: the number of others."""
 
     path: str
     entries: list[str]
@@ -43,16 +43,16 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, BaseToolConfig, BaseToolState
         return Preview(summary=f"list {args.path}", body=args.model_dump_json(indent=2))
 
     async def run(self, args: ListDirArgs) -> ListDirResult:
-        """Raises ToolError for what is no folder, or may not be read."""
+        """Raises ToolError if the path is not a folder, or cannot be read."""
         workspace = Workspace(self.config.effective_workdir)
         path, name = resolve_existing(workspace, args.path)
         try:
             with _opened(path) as folder, os.scandir(folder) as scan:
                 found = sorted(scan, key=lambda entry: (not _is_folder(entry), entry.name))
-                entries = [_shown(entry, folder) for entry in found[:MOST]]
+                entries = [_shown(entry, folder) for entry in found[:MAX_ENTRIES]]
         except OSError as error:
             raise ToolError(f"{name}: {error_text(error)}.") from error
-        return ListDirResult(path=name, entries=entries, left_out=max(0, len(found) - MOST))
+        return ListDirResult(path=name, entries=entries, left_out=max(0, len(found) - MAX_ENTRIES))
 
     def to_model(self, result: ListDirResult) -> str:
         if not result.entries:
@@ -63,7 +63,7 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, BaseToolConfig, BaseToolState
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """The folder, reached without following links."""
+    """Open the folder without following links."""
     with folder_of(path) as (parent, own):
         folder = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
@@ -75,7 +75,7 @@ def _opened(path: Path) -> Iterator[int]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # its links go in circles
+    except OSError:  # a circle of links
         return False
 
 
@@ -85,5 +85,5 @@ def _shown(entry: os.DirEntry[str], folder: int) -> str:
         return name
     try:
         return f"{name} -> {printable(os.readlink(entry.name, dir_fd=folder))}"
-    except OSError:  # gone since
+    except OSError:  # removed meanwhile
         return name

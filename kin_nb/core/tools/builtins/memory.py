@@ -1,4 +1,4 @@
-"""memory: what later sessions should know, kept as files (core/memory.py)."""
+"""memory: notes for later sessions, stored as files (core/memory.py)."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ from kin_nb.core.tools.builtins.path_arguments import printable
 from kin_nb.core.tools.call_context import call_context
 from kin_nb.core.workspace import Workspace
 
-_NOT_TOLD = " This folder is not trusted, so no later session is told of it: the person may run `kin-nb trust`."
+_FOLDER_NOT_TRUSTED = (
+    "\nThis folder is not trusted, so later sessions will not see it. The user can trust it with `kin-nb trust`."
+)
 
 
 class MemoryArgs(BaseModel):
     action: Literal["list", "read", "write", "delete"]
-    name: str | None = Field(None, description="a-z, 0-9 and -")
-    description: str | None = Field(None, description="For write: one line")
-    text: str = Field("", description="For write: the rest, Markdown")
-    scope: Scope | None = Field(None, description="user (default): all projects; project: this one")
+    name: str | None = Field(None, description="Name of the memory: a-z, 0-9 and -. Not needed for list")
+    description: str | None = Field(None, description="For write: what it is about, one line")
+    text: str = Field("", description="For write: the text, in Markdown")
+    scope: Scope | None = Field(None, description="user (default): all projects; project: this project only")
 
 
 class MemoryResult(BaseModel):
-    """What was done, or what is there: as the model reads it."""
+    """The result as the model reads it."""
 
     text: str
 
@@ -52,13 +54,13 @@ class Memory(BaseTool[MemoryArgs, MemoryResult, BaseToolConfig, BaseToolState]):
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
     def accesses(self, args: MemoryArgs) -> Accesses:
-        """A change names its file, which the safety chain knows as kin_nb's own. Looking reads nothing but memories."""
+        """The file that a change writes, which the safety chain knows as kin_nb's own. Reading memories needs no access."""
         if args.action in ("list", "read"):
             return Accesses()
         return Accesses(writes=(str(self._path(args)),))
 
     def preview(self, args: MemoryArgs) -> Preview:
-        """Of a change: its diff, or why it will fail."""
+        """The diff of a change, or the reason why it will fail."""
         body = args.model_dump_json(indent=2, exclude_none=True)
         if args.action in ("list", "read"):
             return Preview(summary=" ".join(filter(None, (args.action, "memory", args.name))), body=body)
@@ -72,7 +74,7 @@ class Memory(BaseTool[MemoryArgs, MemoryResult, BaseToolConfig, BaseToolState]):
         return text_file.diff_preview(verb, self._shown(path), before, after)
 
     async def run(self, args: MemoryArgs) -> MemoryResult:
-        """Raises ToolError, nothing changed: no such memory, a wrong name, no room, a secret in the text."""
+        """Raises ToolError, with nothing changed, for an unknown memory, a wrong name, a full store or a secret in the text."""
         return MemoryResult(text=await asyncio.to_thread(self._done, args))
 
     def to_model(self, result: MemoryResult) -> str:
@@ -93,13 +95,13 @@ class Memory(BaseTool[MemoryArgs, MemoryResult, BaseToolConfig, BaseToolState]):
         call = call_context.get()
         known = secret_values(call.config) if call else ()
         path = write_memory(name, content, scope, self._workdir, known_secrets=known)
-        untold = scope == "project" and call is not None and not call.config.project_trusted
+        hidden = scope == "project" and call is not None and not call.config.project_trusted
         return (
-            f"Wrote {self._shown(path)}.{_NOT_TOLD if untold else ' Sessions that begin from now on are told of it.'}"
+            f"Wrote {self._shown(path)}.{_FOLDER_NOT_TRUSTED if hidden else ' Sessions that start from now on see it.'}"
         )
 
     def _meant(self, args: MemoryArgs) -> tuple[str, Scope]:
-        """Raises ToolError without a name, and for one that is nowhere or in both scopes."""
+        """The name and the scope that are meant. Raises ToolError without a name, or for one in neither or both scopes."""
         if not args.name:
             raise ToolError(f"{args.action} needs a name.")
         return args.name, args.scope or ("user" if args.action == "write" else scope_of(args.name, self._workdir))
@@ -108,7 +110,7 @@ class Memory(BaseTool[MemoryArgs, MemoryResult, BaseToolConfig, BaseToolState]):
         return memory_path(*self._meant(args), self._workdir)
 
     def _before(self, args: MemoryArgs) -> str:
-        """What the memory says now, or why it cannot be read; "" for a new one."""
+        """The memory's present text, or the reason why it cannot be read; "" for a new one."""
         name, scope = self._meant(args)
         if not os.path.lexists(memory_path(name, scope, self._workdir)):
             return ""
@@ -131,9 +133,9 @@ def _listed(memories: list[MemoryFile]) -> str:
     for scope in SCOPES:
         mine = [memory for memory in memories if memory.scope == scope]
         lines += [f"{scope}:", *map(_line, mine)] if mine else []
-    return "\n".join(lines) or "There are no memories."
+    return "\n".join(lines) or "No memories yet."
 
 
 def _line(memory: MemoryFile) -> str:
-    said = f"[{memory.problem}]" if memory.problem else memory.description
-    return printable(f"- {memory.name}: {said}" if memory.name else f"- {said}")
+    text = f"[{memory.problem}]" if memory.problem else memory.description
+    return printable(f"- {memory.name}: {text}" if memory.name else f"- {text}")

@@ -1,4 +1,4 @@
-"""read_file: whole lines of a text file, the cells of a notebook, or a picture."""
+"""read_file: read whole lines of a text file, the cells of a notebook, or an image."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.messages import ImageContent
+from kin_nb.core.text import counted
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.path_arguments import FilePath, resolve_existing
@@ -23,30 +24,32 @@ from kin_nb.core.tools.truncation import LARGEST_PICTURE
 from kin_nb.core.workspace import Workspace, open_regular
 
 MOST_LINES = 1_000
-"""Lines in one result when the call names no limit."""
+"""Lines in one result if the call sets no limit."""
 MOST_BYTES = 64_000
 MOST_CHARACTERS = 39_500
-"""Line numbers included: 40,000 reach the model, less the room for what is said about them."""
+"""With line numbers. The limit of a result is 40,000; the rest is for the notes below the lines."""
 _HEAD = 8_192
 _LONGEST_PIECE = 65_536
 _COUNTED = 100_000_000
-"""Bytes after what was read in which lines are counted."""
+"""Bytes after the returned part in which lines are counted."""
 _LARGEST_NOTEBOOK = 50_000_000
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
 
 
 class ReadFileArgs(BaseModel):
     path: FilePath
-    offset: int = Field(1, ge=0, description="First line, counted from 1 as grep and tracebacks do")
+    offset: int = Field(1, ge=0, description="First line to return, counted from 1 as in grep and tracebacks")
     limit: int | None = Field(
-        None, ge=1, description=f"Most lines; {MOST_LINES} when absent, 100 to 200 do around a match"
+        None,
+        ge=1,
+        description=f"Maximum number of lines (default {MOST_LINES:,}). 100 to 200 are enough around a match",
     )
 
 
 class ReadFileResult(BaseModel):
     """`content`: whole lines without numbers, CRLF as LF. `was_truncated`: more lines follow.
 
-    `first_line`: counted from 1. `total_lines`: None when the file is too large to count them.
+    `first_line`: 1-based. `total_lines`: None if the file is too large to count them.
     """
 
     path: str
@@ -57,7 +60,7 @@ class ReadFileResult(BaseModel):
     total_lines: int | None = None
     encoding: str = "utf-8"
     notice: str | None = None
-    """Why there is no content, when there is none."""
+    """The reason if there is no content."""
     is_notebook: bool = False
     picture: ImageContent | None = None
 
@@ -74,7 +77,7 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, SeenFiles]
         return Preview(summary=f"read {args.path}{part}", body=args.model_dump_json(indent=2, exclude_none=True))
 
     async def run(self, args: ReadFileArgs) -> ReadFileResult:
-        """Raises ToolError for what is no regular file, is binary, or has one line that is too long to return."""
+        """Raises ToolError if it is not a regular file, is binary, or has a line that is too long to return."""
         path, name = resolve_existing(Workspace(self.config.effective_workdir), args.path)
         with open_regular(path, name) as file:
             self.state.note(path, os.fstat(file.fileno()))
@@ -94,9 +97,9 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, SeenFiles]
         if result.notice:
             return f"[{result.notice}]"
         lines = result.content.removesuffix("\n").split("\n")
-        if not result.is_notebook:  # there a number would be one of the file's lines, and that is JSON
+        if not result.is_notebook:  # the file of a notebook is JSON: its line numbers do not match the cells' lines
             lines = [_numbered(number, line) for number, line in enumerate(lines, result.first_line)]
-        return "\n".join([*lines, *_said(result)])
+        return "\n".join([*lines, *_notes(result)])
 
 
 def _text(source: BinaryIO, args: ReadFileArgs, name: str, *, is_notebook: bool) -> ReadFileResult:
@@ -105,14 +108,14 @@ def _text(source: BinaryIO, args: ReadFileArgs, name: str, *, is_notebook: bool)
     content, lines, more = _whole_lines(source, first, args.limit or MOST_LINES)
     if more and not lines:
         raise ToolError(
-            f"Line {first} of {name} is too long to return ({MOST_CHARACTERS:,} characters at most). "
+            f"Line {first} of {name} is too long to return (limit: {MOST_CHARACTERS:,} characters).\n"
             "Use bash (cut, head -c) to see a part of it."
         )
     text, encoding = decode(content.removeprefix(codecs.BOM_UTF8) if first == 1 else content)
     notice = None
     if not lines:
-        count = f"{skipped:,} line{'' if skipped == 1 else 's'}"
-        notice = f"{name} has {count}; offset {first} is past the end." if first > 1 else f"{name} is empty."
+        past = f"{name} has {counted(skipped, 'line')}; offset {first} is past the end."
+        notice = past if first > 1 else f"{name} is empty."
     rest = _count_lines(source) if more else 0
     return ReadFileResult(
         path=name,
@@ -128,24 +131,24 @@ def _text(source: BinaryIO, args: ReadFileArgs, name: str, *, is_notebook: bool)
 
 
 def _numbered(number: int, line: str) -> str:
-    return f"{number:>6}\t{line}"  # as `cat -n` has it
+    return f"{number:>6}\t{line}"  # the format of `cat -n`
 
 
-def _said(result: ReadFileResult) -> Iterator[str]:
-    """What follows the lines: nothing when they are a whole UTF-8 text file."""
+def _notes(result: ReadFileResult) -> Iterator[str]:
+    """The lines in brackets below the content; none for a whole UTF-8 text file."""
     if result.encoding != "utf-8":
         yield "[not UTF-8: read as Latin-1]"
     if result.is_notebook:
-        yield "[a notebook, shown as cells; the file itself is JSON, and that is what edits have to match]"
+        yield "[a notebook, shown as its cells; the file itself is JSON, and edits must match that]"
     last = result.first_line + result.lines_read - 1
     if result.first_line > 1 or result.was_truncated:
         total = f"{result.total_lines:,}" if result.total_lines is not None else "very many"
-        on = f"; go on with offset={last + 1}" if result.was_truncated else ""
+        on = f"; continue with offset={last + 1}" if result.was_truncated else ""
         yield f"[lines {result.first_line}-{last} of {total}{on}]"
 
 
 def picture_kind(head: bytes) -> str | None:
-    """png, jpeg, gif or webp, by a file's first bytes."""
+    """The image format by a file's first bytes: png, jpeg, gif, webp or None."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "webp"
     return next((kind for mark, kind in _PICTURES.items() if head.startswith(mark)), None)
@@ -154,9 +157,9 @@ def picture_kind(head: bytes) -> str | None:
 def _picture(file: BinaryIO, head: bytes, kind: str, name: str) -> ReadFileResult:
     content = head + file.read(LARGEST_PICTURE + 1 - len(head))
     if len(content) > LARGEST_PICTURE:
-        raise ToolError(f"{name} is a picture of more than {LARGEST_PICTURE:,} bytes; make a smaller copy with bash.")
+        raise ToolError(f"{name} is an image of more than {LARGEST_PICTURE:,} bytes. Make a smaller copy with bash.")
     picture = ImageContent(media_type=f"image/{kind}", data=base64.b64encode(content).decode())
-    notice = f"{name} is a {kind.upper()} picture of {len(content):,} bytes; it comes with this result."
+    notice = f"{name} is a {kind.upper()} image of {len(content):,} bytes; it is attached to this result."
     return ReadFileResult(path=name, content="", lines_read=0, was_truncated=False, notice=notice, picture=picture)
 
 
@@ -168,14 +171,14 @@ def _refuse_binary(file: BinaryIO, head: bytes, name: str) -> None:
 
 
 def _cells(file: BinaryIO) -> str | None:
-    """A notebook's cells as text; None, with the file at its beginning, for what is none."""
+    """A notebook's cells as text; None, with the file at its beginning, if it is not a notebook."""
     content = file.read(_LARGEST_NOTEBOOK + 1)
     file.seek(0)
     return notebook_text(content) if len(content) <= _LARGEST_NOTEBOOK else None
 
 
 def _skip_lines(file: BinaryIO, count: int) -> int:
-    """Go past `count` lines, or to the end of the file; how many there were. Long lines are read in pieces."""
+    """Skip `count` lines, or all there are, and return the number. Long lines are read in pieces."""
     skipped, inside = 0, False
     while skipped < count and (piece := file.readline(_LONGEST_PIECE)):
         inside = not piece.endswith(b"\n")
@@ -184,10 +187,7 @@ def _skip_lines(file: BinaryIO, count: int) -> int:
 
 
 def _whole_lines(file: BinaryIO, first: int, limit: int) -> tuple[bytes, int, bool]:
-    """Lines from here on, as many as fit: their bytes, their number, and whether more follow.
-
-    The file is left behind them.
-    """
+    """Read as many lines as fit: their bytes, their number, and whether more follow. The file's position is after them."""
     content, lines, characters = bytearray(), 0, 0
     while line := file.readline(MOST_BYTES + 1):
         characters += len(_numbered(first + lines, decode(line)[0]))
@@ -201,7 +201,7 @@ def _whole_lines(file: BinaryIO, first: int, limit: int) -> tuple[bytes, int, bo
 
 
 def _count_lines(file: BinaryIO) -> int | None:
-    """Lines from here on; None when there are more than _COUNTED bytes."""
+    """The number of remaining lines; None after more than _COUNTED bytes."""
     count, last, left = 0, b"\n", _COUNTED
     while piece := file.read(min(left, 1 << 20)):
         count, last, left = count + piece.count(b"\n"), piece[-1:], left - len(piece)
@@ -209,13 +209,13 @@ def _count_lines(file: BinaryIO) -> int | None:
 
 
 LONGEST_OUTPUT = 1_000
-"""Characters shown of one output."""
+"""Characters of one output that are shown."""
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def notebook_text(content: bytes) -> str | None:
-    """The cells, or None for what is no notebook with cells: then the file is read as it is."""
+    """The cells as text; None if it is not a notebook with cells, which is then read as a plain file."""
     try:
         notebook = json.loads(content)
     except (ValueError, RecursionError):
@@ -227,7 +227,7 @@ def notebook_text(content: bytes) -> str | None:
 
 
 def cell_text(number: int, cell: dict[str, Any], longest: int = LONGEST_OUTPUT) -> str:
-    """One cell and its outputs; ends with a newline."""
+    """One cell and its outputs, with a final newline."""
     source = _notebook_string(cell.get("source"))
     outputs = cell.get("outputs")
     shown = [_output(_mapping(output), longest) for output in outputs] if isinstance(outputs, list) else []
@@ -243,14 +243,14 @@ def _output(output: dict[str, Any], longest: int) -> str:
         text = _notebook_string(output.get("text")) or _notebook_string(data.get("text/plain"))
         others = [kind for kind in data if kind.startswith("image/")]
         text = "\n".join(filter(None, (text.rstrip("\n"), *(f"({kind})" for kind in others))))
-    text = _COLOUR.sub("", text)
+    text = _COLOR.sub("", text)
     left_out = len(text) - longest
     cut = f"{text[:longest]}\n[… {left_out:,} characters left out …]" if left_out > 0 else text
     return f"[output]\n{cut}" if cut else ""
 
 
 def _notebook_string(value: Any) -> str:
-    """Notebooks keep text as a string or as a list of lines."""
+    """A text of the notebook format: a string or a list of lines."""
     if isinstance(value, list):
         return "".join(line for line in value if isinstance(line, str))
     return value if isinstance(value, str) else ""

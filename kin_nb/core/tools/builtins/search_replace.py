@@ -1,4 +1,4 @@
-"""search_replace: several SEARCH/REPLACE blocks on one file, all or nothing."""
+"""search_replace: apply several SEARCH/REPLACE blocks to one file, all or none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPEN = re.compile(r"(<{5,}) SEARCH\s*")
 _DIVIDE = re.compile(r"={5,}\s*")
 _CLOSE = re.compile(r">{5,} REPLACE\s*")
 LONGEST = 100_000
-"""Characters of all blocks of a call."""
+"""Characters of all blocks of a call together."""
 _FORM = "<<<<<<< SEARCH\nold lines\n=======\nnew lines\n>>>>>>> REPLACE"
 
 
@@ -31,7 +31,7 @@ class SearchReplaceArgs(BaseModel):
 
 
 class SearchReplaceResult(BaseModel):
-    """`change`: the lines that are new, with their numbers after the edit, in words."""
+    """`change`: the changed lines, with their numbers after the edit, as text."""
 
     path: str
     blocks_applied: int
@@ -60,7 +60,7 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
         return text_file.diff_preview("edit", name, before.text, after.text)
 
     async def run(self, args: SearchReplaceArgs) -> SearchReplaceResult:
-        """Raises ToolError, the file untouched, when any block does not match exactly one place."""
+        """Raises ToolError, with the file unchanged, if a block does not match exactly one place."""
         name, path, before, after, blocks = self._edit(args)
         known = text_file.is_known(path)
         text_file.note_written(path, text_file.write_atomically(path, after.encode(), name), known=known)
@@ -86,15 +86,15 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
                 what = f"Block {number} of {len(blocks)}: {error}\nNothing was written."
                 raise ToolError(" ".join(filter(None, (what, stale)))) from error
         if after == before:
-            raise ToolError("The blocks change nothing: SEARCH and REPLACE are the same.")
+            raise ToolError("SEARCH and REPLACE are the same, so there is nothing to change.")
         after.encode()
         return name, path, before, after, blocks
 
 
 def parse_blocks(content: str) -> list[Block]:
-    """The blocks of `content`, in order; what stands around them (a code fence) does not count.
+    """Parse the blocks of `content`, in order. Text around them, such as a code fence, is ignored.
 
-    Raises ToolError when there is none, one is left open, or its dividing line is not clear.
+    Raises ToolError without a block, for a block without end, or for an ambiguous dividing line.
     """
     blocks: list[Block] = []
     opened: str | None = None
@@ -116,7 +116,7 @@ def parse_blocks(content: str) -> list[Block]:
 
 
 def as_block(old: str, new: str) -> str | None:
-    """One block as text, its dividing line longer than any like it inside; None when a line inside would end it."""
+    """Format one block, with a dividing line longer than similar lines inside; None if a line inside would end it."""
     old, new = (text.replace("\r\n", "\n") for text in (old, new))
     length = max((len(line) for line in f"{old}\n{new}".split("\n") if _DIVIDE.fullmatch(line)), default=6) + 1
     content = f"{'<' * length} SEARCH\n{old}\n{'=' * length}\n{new}\n{'>' * length} REPLACE"
@@ -128,22 +128,21 @@ def as_block(old: str, new: str) -> str | None:
 
 def _block(lines: list[str], length: int, number: int) -> Block:
     dividers = [index for index, line in enumerate(lines) if _DIVIDE.fullmatch(line)]
-    if (
-        len(dividers) > 1
-    ):  # a heading's underline, a conflict marker: the divider is as long as the opening line's marks
+    # with a heading's underline or a conflict marker inside, the divider is the line as long as the opening marks
+    if len(dividers) > 1:
         dividers = [index for index in dividers if len(lines[index].rstrip()) == length]
     if len(dividers) != 1:
         raise ToolError(
-            f"Block {number}: it is not clear which line divides SEARCH from REPLACE. "
-            "Make the three marker lines longer than any such line in the text, or use edit_file."
+            f"Block {number}: {len(dividers)} lines could divide SEARCH from REPLACE; exactly one must.\n"
+            "Make the three marker lines longer than any similar line in the text, or use edit_file."
         )
     return Block("\n".join(lines[: dividers[0]]), "\n".join(lines[dividers[0] + 1 :]))
 
 
 def apply(file: TextFile, block: Block, name: str) -> TextFile:
-    """The file with the block's one place replaced; whole lines first, else any text. Raises ToolError otherwise."""
+    """Replace the block's only match; whole lines take precedence. Raises ToolError without exactly one match."""
     if not block.search.strip():
-        raise ToolError("SEARCH is empty; write_file creates files.")
+        raise ToolError("SEARCH is empty. To create a file, use write_file.")
     anywhere = text_file.find(file.text, block.search)
     whole = [place for place in anywhere if text_file.is_whole_lines(file.text, place)]
     places = whole or anywhere
@@ -152,6 +151,7 @@ def apply(file: TextFile, block: Block, name: str) -> TextFile:
     if len(places) > 1:
         lines = text_file.line_numbers(file.text, places)
         raise ToolError(
-            f"Found {len(places)} matches of SEARCH in {name}, at {lines}. Add lines around the one you mean."
+            f"Found {len(places)} matches of SEARCH in {name}, at {lines}.\n"
+            "Add surrounding lines until it matches one place."
         )
     return replace(file, text=text_file.replaced(file, places, block.replace))

@@ -1,4 +1,4 @@
-"""send_dmail: the model goes back to a checkpoint of its turn, with a message (seed 001). See core/dmail.py."""
+"""send_dmail: rewind by the model, to a checkpoint of its turn, with a message to itself. See core/dmail.py."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kin_nb.core.tools.call_context import call_context
 
 
 class SendDMailArgs(BaseModel):
-    checkpoint_id: int = Field(description="Where to go back to")
-    message: str = Field(description="What you must know there")
+    checkpoint_id: int = Field(description="Number of the checkpoint to rewind to")
+    message: str = Field(description="What you need to know after the rewind")
 
 
 class SendDMailResult(BaseModel):
@@ -27,7 +27,7 @@ class SendDMailConfig(BaseToolConfig):
 
 
 class SendDMail(BaseTool[SendDMailArgs, SendDMailResult, SendDMailConfig, BaseToolState]):
-    description: ClassVar[str] = "Go back in this conversation and tell yourself what you know now"
+    description: ClassVar[str] = "Rewind this turn to a checkpoint, with a message to yourself"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
     @classmethod
@@ -38,15 +38,15 @@ class SendDMail(BaseTool[SendDMailArgs, SendDMailResult, SendDMailConfig, BaseTo
         return Accesses()
 
     def preview(self, args: SendDMailArgs) -> Preview:
-        return Preview(summary=f"D-Mail to checkpoint {args.checkpoint_id}", body=args.message)
+        return Preview(summary=f"rewind to checkpoint {args.checkpoint_id}", body=args.message)
 
     async def run(self, args: SendDMailArgs) -> SendDMailResult:
-        """Raises ToolError when it cannot be sent. It takes effect when the other calls of the reply have ended."""
+        """Schedule the rewind for when the other calls of the reply have ended. Raises ToolError if it is not possible."""
         call = call_context.get()
         if call is None or call.mailbox is None:
-            raise ToolError("No D-Mail can be sent here.")
+            raise ToolError("Rewind is not possible here.")
         call.mailbox.send_dmail(DMail(args.checkpoint_id, args.message))
         return SendDMailResult(checkpoint_id=args.checkpoint_id)
 
     def to_model(self, result: SendDMailResult) -> str:  # noqa: ARG002
-        return "Sent. If you read this, it did not arrive: the person stopped the step."
+        return "Rewind requested. If you read this, it did not happen: the user stopped this step."

@@ -1,4 +1,4 @@
-"""skill: the text of a skill, for the model to follow."""
+"""skill: load the text of a skill for the model to follow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kin_nb.core.tools.base import BaseTool
 
 
 class SkillArgs(BaseModel):
-    name: str = Field(description="The skill's name")
+    name: str = Field(description="Name of the skill, as listed in the system prompt")
 
 
 class SkillResult(BaseModel):
@@ -27,7 +27,7 @@ class SkillConfig(BaseToolConfig):
 
 
 class SkillState(BaseToolState):
-    """`skills`: set by the agent, which knows whether the project is trusted."""
+    """`skills`: set by the agent, who knows whether the project is trusted."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -38,14 +38,14 @@ class Skill(BaseTool[SkillArgs, SkillResult, SkillConfig, SkillState]):
     description: ClassVar[str] = "Load a skill: instructions for one kind of task"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
-    def accesses(self, args: SkillArgs) -> Accesses:  # noqa: ARG002  (it reads only what was found when the session began)
+    def accesses(self, args: SkillArgs) -> Accesses:  # noqa: ARG002  (it reads only the skills found at the start of the session)
         return Accesses()
 
     def preview(self, args: SkillArgs) -> Preview:
         return Preview(summary=f"load skill {args.name}", body=args.model_dump_json(indent=2))
 
     async def run(self, args: SkillArgs) -> SkillResult:
-        """Raises SkillError, naming the nearest, when there is no such skill."""
+        """Raises SkillError, with similar names, for an unknown skill."""
         if self.state.skills is None:
             raise SkillError("This session has no skills.")
         return SkillResult(name=args.name, text=self.state.skills.load(args.name))

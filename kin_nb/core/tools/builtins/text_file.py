@@ -1,8 +1,8 @@
 """Text files that the model reads and changes.
 
-An edit keeps a file's encoding, byte order mark, line endings and mode. `SeenFiles` knows which files the model has read, and
-whether they are still what it read. A file is recognised by its inode, size and times: to read a part of a large file must not
-cost a look at all of it. The time of change (ctime) cannot be set back by the writer.
+An edit keeps a file's encoding, byte order mark, line endings and mode. `SeenFiles` records which files the model has read, and
+detects whether they have changed since. It compares inode, size and times, so that reading a part of a large file does not
+require reading all of it. A writer cannot set the time of change (ctime) to an earlier value.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pydantic import Field
 from kin_nb.core import safe_fs
 from kin_nb.core.config.secrets import key_values
 from kin_nb.core.redaction import SECRET, secrets_redactor
+from kin_nb.core.text import listed
 from kin_nb.core.tool_types import BaseToolState, Preview, ToolError
 from kin_nb.core.tools.call_context import call_context
 from kin_nb.core.workspace import error_text, read_bytes
@@ -33,11 +34,12 @@ LARGEST = 10_000_000
 """Bytes of the largest file that the editing tools change."""
 
 _LATIN_1_END = 256
+_LISTED_LINES = 10
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file's text, with the line endings that it has on disk. `encoding`: utf-8, or latin-1 for whatever is not."""
+    """A file's text, with its line endings on disk. `encoding`: utf-8, or latin-1 if it is not UTF-8."""
 
     text: str
     encoding: str = "utf-8"
@@ -45,22 +47,24 @@ class TextFile:
 
     @property
     def newline(self) -> str:
-        """The line ending that most lines have."""
+        """The most frequent line ending."""
         crlf = self.text.count("\r\n")
         return "\r\n" if crlf > self.text.count("\n") - crlf else "\n"
 
     def encode(self) -> bytes:
-        """Raises ToolError when the text cannot be written in the file's encoding."""
+        """Raises ToolError if the file's encoding cannot represent the text."""
         try:
             content = self.text.encode(self.encoding)
         except UnicodeEncodeError as error:
             character = self.text[error.start]
-            raise ToolError(f"{character!r} cannot be written in this file's encoding, {self.encoding}.") from error
+            raise ToolError(
+                f"This file's encoding, {self.encoding}, cannot represent {character!r}. Nothing was written."
+            ) from error
         return codecs.BOM_UTF8 + content if self.bom else content
 
 
 def read_text(path: Path, name: str) -> TextFile:
-    """Raises ToolError for what is no regular file, is binary (holds a NUL byte), or is larger than LARGEST."""
+    """Read a file. Raises ToolError if it is not a regular file, is binary (has a NUL byte), or is larger than LARGEST."""
     content = read_bytes(path, LARGEST, name)
     if b"\0" in content:
         raise ToolError(f"{name} is a binary file ({len(content):,} bytes).")
@@ -70,7 +74,7 @@ def read_text(path: Path, name: str) -> TextFile:
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """The text and its encoding: UTF-8, else Latin-1, which gives every byte back."""
+    """The text and its encoding: UTF-8, otherwise Latin-1, which preserves every byte."""
     try:
         return content.decode(), "utf-8"
     except UnicodeDecodeError:
@@ -78,10 +82,10 @@ def decode(content: bytes) -> tuple[str, str]:
 
 
 def write_atomically(path: Path, content: bytes, name: str) -> os.stat_result:
-    """Replace `path` in one step, keeping its mode; make it, and the folders above it, when it is new.
+    """Replace `path` in one step and keep its mode; create it, with missing folders, if it is new. Return its status.
 
-    `path` is resolved already: no link in it is followed. Returns the file's status. Raises ToolError, with the old file
-    untouched, when it cannot be written. A hard link to it keeps the old content.
+    `path` must be resolved: links in it are not followed. A hard link to the file keeps the old content. Raises ToolError,
+    with the old file unchanged, if it cannot be written.
     """
     try:
         with safe_fs.folder_of(path, make=True) as (folder, own):
@@ -89,11 +93,11 @@ def write_atomically(path: Path, content: bytes, name: str) -> os.stat_result:
             safe_fs.replace_file(folder, own, content, mode)
             return os.stat(own, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
-        raise ToolError(f"{name} could not be written: {error_text(error)}.") from error
+        raise ToolError(f"Cannot write {name}: {error_text(error)}.") from error
 
 
 def _mode_to_keep(folder: int, own: str, name: str) -> int | None:
-    """The mode of the file that is there, None for a new one. Raises ToolError when it may not be replaced."""
+    """The mode of the existing file, None for a new one. Raises ToolError if the file must not be replaced."""
     try:
         status = os.stat(own, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -101,30 +105,30 @@ def _mode_to_keep(folder: int, own: str, name: str) -> int | None:
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{name} is not a regular file any more. Nothing was written.")
     if not os.access(own, os.W_OK, dir_fd=folder):
-        raise ToolError(f"{name} is read-only.")
+        raise ToolError(f"{name} is read-only. Nothing was written.")
     return stat.S_IMODE(status.st_mode)
 
 
-def in_the_manner_of(before: TextFile, content: str) -> TextFile:
-    """New content for a file, with its byte order mark, its line endings and, where that can hold it, its encoding."""
+def with_format_of(before: TextFile, content: str) -> TextFile:
+    """New content with a file's byte order mark, line endings and, if it can represent the text, encoding."""
     text = _lf(content).replace("\n", before.newline) if "\r" not in content else content
     fits = before.encoding == "utf-8" or all(ord(character) < _LATIN_1_END for character in text)
     return TextFile(text, before.encoding if fits else "utf-8", before.bom)
 
 
 def refuse_lost_secret(before: str, after: str, name: str) -> None:
-    """Raises ToolError where `after` has a placeholder in the place of a secret of `before`, which the model was not shown."""
+    """Raises ToolError if `after` has a placeholder in the place of a secret of `before`, which the model never saw."""
     if after.count(SECRET) > before.count(SECRET):
         shown = secrets_redactor(key_values()).text(before)
         if shown.count(SECRET) > before.count(SECRET):
             raise ToolError(
-                f"{SECRET} stands for a secret in {name} that you are not shown, and writing it would delete that secret.\n"
+                f"{SECRET} is a placeholder for a hidden secret in {name}; writing it would delete that secret.\n"
                 "Change the other lines with edit_file."
             )
 
 
 def find(text: str, old: str) -> list[tuple[int, int]]:
-    """Where `old` occurs in `text`, overlapping places too, as (start, end). Any line ending equals any other."""
+    """All places of `old` in `text` as (start, end), overlapping ones too. All line endings are equal."""
     pattern = re.compile(r"(?:\r\n|(?<!\r)\n)".join(re.escape(line) for line in _lf(old).split("\n")))
     places = []
     match = pattern.search(text)
@@ -135,14 +139,14 @@ def find(text: str, old: str) -> list[tuple[int, int]]:
 
 
 def replaced(file: TextFile, places: list[tuple[int, int]], new: str) -> str:
-    """The text with each place, first to last, turned into `new`, in the file's own line endings.
+    """Replace each place, in order, with `new` in the file's own line endings, and return the text.
 
-    Whole lines that are replaced by nothing take their line ending with them.
+    If `new` is empty, the line ending of whole lines is removed with them.
     """
     new = _lf(new).replace("\n", file.newline)
     pieces, position, taken = [], 0, 0
     for place in places:
-        if place[0] < taken:  # of two that overlap, the first
+        if place[0] < taken:  # it overlaps the place before it
             continue
         start, end = place if new else _with_line_ending(file.text, place)
         pieces += [file.text[position : max(start, position)], new]
@@ -151,13 +155,13 @@ def replaced(file: TextFile, places: list[tuple[int, int]], new: str) -> str:
 
 
 def is_whole_lines(text: str, place: tuple[int, int]) -> bool:
-    """Whether the place begins and ends where lines do, without its last line ending."""
+    """Whether the place starts at the beginning of a line and stops at the end of one, before its line ending."""
     start, end = place
     return (start == 0 or text[start - 1] == "\n") and (end == len(text) or text.startswith(("\n", "\r\n"), end))
 
 
 def _with_line_ending(text: str, place: tuple[int, int]) -> tuple[int, int]:
-    """The line ending after whole lines, or, at the end of the file, the one before them."""
+    """Extend whole lines by the line ending after them or, at the end of the file, by the one before them."""
     start, end = place
     if not is_whole_lines(text, place) or text.endswith("\n", start, end):
         return place
@@ -171,20 +175,18 @@ def _with_line_ending(text: str, place: tuple[int, int]) -> tuple[int, int]:
 
 
 def line_number(text: str, position: int) -> int:
-    """Counted from 1."""
+    """The 1-based number of the line at `position`."""
     return text.count("\n", 0, position) + 1
 
 
 def line_numbers(text: str, places: list[tuple[int, int]]) -> str:
-    """The lines where the places begin, in words: "lines 3, 17, 40 and 12 more"."""
-    shown = 10
-    listed = ", ".join(str(line_number(text, start)) for start, _ in places[:shown])
+    """The lines where the places begin, as text: "lines 3, 17, 40 and 12 more"."""
     word = "line" if len(places) == 1 else "lines"
-    return f"{word} {listed}" + (f" and {len(places) - shown} more" if len(places) > shown else "")
+    return f"{word} {listed([str(line_number(text, start)) for start, _ in places], _LISTED_LINES)}"
 
 
 def diff_preview(verb: str, name: str, before: str, after: str) -> Preview:
-    """What an edit would change, as a unified diff; nothing is written."""
+    """Preview of an edit as a unified diff; nothing is written."""
     body = unified_diff(name, before, after)
     lines = body.split("\n")[2:]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
@@ -192,13 +194,13 @@ def diff_preview(verb: str, name: str, before: str, after: str) -> Preview:
 
 
 def failing_preview(verb: str, name: str, error: ToolError, arguments: str) -> Preview:
-    """The call as it would fail: one line with the reason, and its arguments as JSON."""
+    """Preview of a call that will fail: the reason on one line, and the arguments as JSON."""
     reason = str(error).split("\n", 1)[0]
     return Preview(summary=f"{verb} {name}: will fail: {reason}", body=arguments)
 
 
 def unified_diff(name: str, before: str, after: str) -> str:
-    """In git's form, "" when nothing changes; CRLF is drawn as LF, since edits keep it."""
+    """A unified diff in git's form, "" without a change. CRLF is shown as LF, since edits keep line endings."""
     diff = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff)
 
@@ -219,27 +221,27 @@ def _lf(text: str) -> str:
 
 READER = "read_file"
 """The tool whose state is `SeenFiles`."""
-_OTHER = (0, 0, 0, 0)
-"""The stamp of no file: what is there is not what the model saw."""
+_CHANGED = (0, 0, 0, 0)
+"""The stamp of no file: the file differs from what the model saw."""
 
 
 class SeenFiles(BaseToolState):
-    """What read_file remembers for the session. Paths are resolved. A file that was never read is no stale one."""
+    """The files that the model has read in this session, by resolved path. A file that was never read is not stale."""
 
     stamps: dict[Path, tuple[int, int, int, int]] = Field(default_factory=dict)
 
     def note(self, path: Path, status: os.stat_result | None = None) -> None:
-        """The model knows the file as it is now, or as it was when it had `status`."""
+        """Record that the model knows the file as it is now, or as it was with `status`."""
         self.stamps[path] = _stamp(path.stat() if status is None else status)
 
     def note_as_of(self, path: Path, milliseconds: int) -> None:
-        """The model knew the file as it was then, of time.time: its time of change tells whether it still is that."""
+        """Record that the model knew the file at `milliseconds` (of time.time). The ctime shows whether it changed since."""
         try:
             status = path.stat()
         except OSError:
-            self.stamps[path] = _OTHER
+            self.stamps[path] = _CHANGED
             return
-        self.stamps[path] = _stamp(status) if status.st_ctime_ns < (milliseconds + 1) * 1_000_000 else _OTHER
+        self.stamps[path] = _stamp(status) if status.st_ctime_ns < (milliseconds + 1) * 1_000_000 else _CHANGED
 
     def is_stale(self, path: Path) -> bool:
         if path not in self.stamps:
@@ -247,42 +249,42 @@ class SeenFiles(BaseToolState):
         try:
             return _stamp(path.stat()) != self.stamps[path]
         except OSError:
-            return False  # it is gone: that is said otherwise
+            return False  # a missing file has its own error message
 
 
 def refuse_stale(path: Path, name: str) -> None:
-    """Check before the whole of a file is replaced. Raises ToolError when it has changed since the model read it."""
-    if said := stale_note(path, name):
-        raise ToolError(f"{said} Nothing was written: read it again first, or what is new in it is lost.")
+    """Check before a whole file is replaced. Raises ToolError if it has changed since the model read it."""
+    if note := stale_note(path, name):
+        raise ToolError(f"{note} Nothing was written.\nRead it again first, so that its new content is not lost.")
 
 
 def stale_note(path: Path, name: str) -> str:
-    """Return a sentence for the model when the file is not what it read, else ""."""
+    """A sentence for the model if the file has changed since it was read, otherwise ""."""
     seen = _seen()
     return f"{name} has changed since you read it." if seen is not None and seen.is_stale(path) else ""
 
 
 def note_written(path: Path, status: os.stat_result, *, known: bool) -> None:
-    """The model has just written `path`. `known`: it knows all that is in it now, as it did before."""
+    """Record that the model has just written `path`. `known`: it knows the whole content, as it did before."""
     seen = _seen()
     if seen is not None and known:
         seen.note(path, status)
 
 
 def is_known(path: Path) -> bool:
-    """Whether the model has read `path`, and it is still what it read."""
+    """Whether the model has read `path`, and it has not changed since."""
     seen = _seen()
     return seen is not None and path in seen.stamps and not seen.is_stale(path)
 
 
 def _seen() -> SeenFiles | None:
-    """The session's SeenFiles; None outside a session, and where the model cannot read files."""
+    """The session's SeenFiles; None outside a session, and if the model cannot read files."""
     call = call_context.get()
     return None if call is None else seen_by(call.tools)
 
 
 def seen_by(tools: ToolManager) -> SeenFiles | None:
-    """None where the model cannot read files."""
+    """The state of read_file; None if the model cannot read files."""
     if READER not in tools.available_tools():
         return None
     state = tools.get(READER).state

@@ -1,4 +1,4 @@
-"""todo: the model's own list of what is to be done, kept for the session."""
+"""todo: the model's own to-do list, for one session."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from kin_nb.core.text import counted
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
 from kin_nb.core.tools.base import BaseTool
 
-MOST = 100
-"""Items in one list."""
+MAX_ITEMS = 100
 _SPELLINGS = {
     "completed": ("done", "complete", "finished"),
     "in_progress": ("doing", "active", "started"),
     "cancelled": ("cancel", "canceled", "dropped"),
     "pending": ("todo", "open", "to_do"),
 }
-_MEANT = {spelling: status for status, spellings in _SPELLINGS.items() for spelling in spellings}
+_STATUS_OF = {spelling: status for status, spellings in _SPELLINGS.items() for spelling in spellings}
 
 
 def _status(value: Any) -> Any:
-    """The status that is meant: models write `done` and `in-progress` too."""
+    """Normalize the status: models also write `done` and `in-progress`."""
     if not isinstance(value, str):
         return value
     word = value.strip().casefold().replace("-", "_").replace(" ", "_")
-    return _MEANT.get(word, word)
+    return _STATUS_OF.get(word, word)
 
 
 Status: TypeAlias = Annotated[Literal["pending", "in_progress", "completed", "cancelled"], BeforeValidator(_status)]
@@ -44,11 +44,11 @@ class TodoItem(BaseModel):
 
 class TodoArgs(BaseModel):
     action: Literal["read", "write"]
-    todos: list[TodoItem] | None = Field(None, max_length=MOST, description="For write: the whole list")
+    todos: list[TodoItem] | None = Field(None, max_length=MAX_ITEMS, description="For write: the whole list")
 
 
 class TodoResult(BaseModel):
-    """`written`: the list is what the model has just sent."""
+    """`written`: the model has just sent this list, so it is not repeated in the result."""
 
     message: str
     todos: list[TodoItem]
@@ -65,7 +65,7 @@ class TodoState(BaseToolState):
 
 
 class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
-    description: ClassVar[str] = "Read or write your list of what is to be done"
+    description: ClassVar[str] = "Read or update your to-do list"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
     def accesses(self, args: TodoArgs) -> Accesses:  # noqa: ARG002
@@ -74,19 +74,19 @@ class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
     def preview(self, args: TodoArgs) -> Preview:
         items = args.todos or []
         done = sum(item.status == "completed" for item in items)
-        summary = f"todo list: {done} of {len(items)} done" if args.action == "write" else "read the todo list"
+        summary = f"to-do list: {done} of {len(items)} done" if args.action == "write" else "read the to-do list"
         return Preview(summary=summary, body=args.model_dump_json(indent=2, exclude_none=True))
 
     async def run(self, args: TodoArgs) -> TodoResult:
-        """Raises ToolError, the list unchanged, when ids repeat or there is nothing to write."""
+        """Raises ToolError, with the list unchanged, if ids repeat or `todos` is missing."""
         if args.action == "read":
             return _result("Retrieved", self.state.todos)
         if args.todos is None:
-            raise ToolError("write needs todos: the whole list, [] to empty it.")
+            raise ToolError("action write needs todos: the whole list, or [] to empty it.")
         seen: set[str] = set()
         for item in args.todos:
             if item.id in seen:
-                raise ToolError(f'Todo ids must be unique: "{item.id}" is there twice.')
+                raise ToolError(f'Two todos have the id "{item.id}". Give each its own id.')
             seen.add(item.id)
         self.state.todos = args.todos
         return _result("Updated", args.todos)
@@ -105,7 +105,7 @@ def _counts(todos: list[TodoItem]) -> str:
     """`3 todos: 2 completed, 1 in progress`."""
     by_status: Counter[str] = Counter(item.status for item in todos)
     each = [f"{by_status[status]} {status.replace('_', ' ')}" for status in _SPELLINGS if by_status[status]]
-    return f"{len(todos)} todo{'' if len(todos) == 1 else 's'}" + (f": {', '.join(each)}" if each else "")
+    return counted(len(todos), "todo") + (f": {', '.join(each)}" if each else "")
 
 
 def _line(item: TodoItem) -> str:

@@ -1,4 +1,4 @@
-"""write_file: a whole file."""
+"""write_file: create or replace a whole file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kin_nb.core.workspace import Workspace
 
 class WriteFileArgs(BaseModel):
     path: FilePath
-    content: str = Field(description="All of its text")
-    overwrite: bool = Field(default=False, description="Replace a file that exists")
+    content: str = Field(description="The whole text of the file")
+    overwrite: bool = Field(default=False, description="Replace the file if it exists")
 
 
 class WriteFileResult(BaseModel):
-    """`change`: where lines differ from what was there, in words."""
+    """`change`: the lines that differ from the old file, as text."""
 
     path: str
     bytes_written: int
@@ -49,7 +49,7 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         )
 
     async def run(self, args: WriteFileArgs) -> WriteFileResult:
-        """Raises ToolError, nothing changed, for a file that exists without `overwrite`, or changed since it was read."""
+        """Raises ToolError, with nothing written, if the file exists without `overwrite`, or changed since it was read."""
         name, path, before, after = self._plan(args)
         text_file.refuse_stale(path, name)
         content = after.encode()
@@ -58,7 +58,7 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None, change=what)
 
     def with_text(self, args: WriteFileArgs, before: str, after: str) -> dict[str, Any] | None:
-        kept = text_file.in_the_manner_of(TextFile(before), after).text == after
+        kept = text_file.with_format_of(TextFile(before), after).text == after
         return {"path": args.path, "content": after, "overwrite": args.overwrite} if kept else None
 
     def to_model(self, result: WriteFileResult) -> str:
@@ -67,8 +67,8 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
 
     def _plan(self, args: WriteFileArgs) -> tuple[str, Path, TextFile | None, TextFile]:
         workspace = Workspace(self.config.effective_workdir)
-        if not workspace.root.is_dir():  # it would be made again, empty but for this file
-            raise ToolError(f"The workspace {workspace.root} is not there any more.")
+        if not workspace.root.is_dir():  # otherwise it would be created with only this file
+            raise ToolError(f"The workspace folder {workspace.root} does not exist any more.")
         path = workspace.resolve_for_use(args.path)
         name = workspace.relative(path)
         before = None
@@ -76,8 +76,10 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         if path.exists():
             before = text_file.read_text(path, name)
             if not args.overwrite:
-                raise ToolError(f"{name} exists. Change it with edit_file, or set overwrite to replace all of it.")
-            after = text_file.in_the_manner_of(before, args.content)
+                raise ToolError(
+                    f"{name} exists already.\nChange it with edit_file, or set overwrite to replace all of it."
+                )
+            after = text_file.with_format_of(before, args.content)
             text_file.refuse_lost_secret(before.text, after.text, name)
         after.encode()
         return name, path, before, after
