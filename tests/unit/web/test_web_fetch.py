@@ -172,7 +172,7 @@ async def test_a_redirect_to_another_site_is_not_followed_but_asked_about(web, f
     with pages() as other:
         secret = other.page("/collect", "no", "text/plain")
         leading = web.redirect("/a", f"{secret}?q=SECRET")
-        with pytest.raises(ToolError, match="it is another site. Call web_fetch with that URL to ask for approval"):
+        with pytest.raises(ToolError, match=r"it is another site\. Call web_fetch with that URL to ask for approval"):
             await fetching().invoke(url=leading)
         assert other.seen == []
         assert (await fetching(allowlist=[leading, other.url]).invoke(url=leading)).text == "no"
