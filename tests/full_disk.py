@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.file_history.database import Database, StoreError
-from kin_nb.core.session import encryption, log, whole_outputs
+from kin_nb.core.session import encryption, full_outputs, log
 
 SIZE = "2m"
 
@@ -66,7 +66,7 @@ class NoSpace:
 
         if self.path.name == "sessions":
             self._patch.setattr(log, "write_all", write_all)
-            self._patch.setattr(whole_outputs, "write_all", write_all)
+            self._patch.setattr(full_outputs, "write_all", write_all)
         else:
             self._patch.setattr(Database, "writing", writing)
 

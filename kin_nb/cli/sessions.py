@@ -43,7 +43,7 @@ def show(arguments: argparse.Namespace) -> int:
     from kin_nb.core.documents.report import session_report  # noqa: PLC0415
     from kin_nb.core.session.encryption import SessionKeys  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
-    from kin_nb.core.session.store import whole_output_of  # noqa: PLC0415
+    from kin_nb.core.session.store import full_output_of  # noqa: PLC0415
 
     try:
         config = KinConfig.load()
@@ -52,7 +52,7 @@ def show(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json.dumps(session_document(stored.folder, keys), indent=2))
         elif arguments.output:
-            _print_output(whole_output_of(stored, arguments.output, keys))
+            _print_output(full_output_of(stored, arguments.output, keys))
         else:
             print(session_report(stored))
     except (ConfigError, SessionError) as error:

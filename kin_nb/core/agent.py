@@ -122,7 +122,7 @@ class Agent(AgentParts):
         self._begin_log()
         self.log.append("continued", records=[record.model_dump(mode="json") for record in records])
         Resumption(self.parts, self.undos).take_up(records)
-        self.conversation.lineage.know(known)
+        self.conversation.lineage.see(known)
 
     async def act(
         self,
@@ -186,7 +186,7 @@ class Agent(AgentParts):
         record = ClearRecord(**made, key=key, cell_id=cell_id)
         self.conversation.take(record)
         self.journal.rename("clear")
-        self.journal.between_turns(record)
+        self.journal.append_move(record)
 
     async def compact(self, *, key: str = "", cell_id: str | None = None) -> str:
         """Replace what is old in the conversation by the model's summary of it, which is returned; "" when there is none.
@@ -285,7 +285,7 @@ class Agent(AgentParts):
 
     def _forget_calls(self) -> None:
         """Forget the states of files before calls, unless another process has the session now: they are about its calls."""
-        if self.log.is_ours:
+        if self.log.is_exclusive:
             self.parts.services.files.forget()
 
     async def _spawn(self, call: CallContext, profile: Profile, **task: Any) -> TurnRecord:

@@ -101,7 +101,7 @@ class Compactor:
         notices: asyncio.Queue[BackendNotice | None] = asyncio.Queue()
         listening = NOTICES.set(notices.put_nowait)
         # the task has a copy of this context: another compaction has its own listener
-        work = asyncio.create_task(self._compact(recorder.compacted))
+        work = asyncio.create_task(self._compact(recorder.compaction))
         NOTICES.reset(listening)
         work.add_done_callback(lambda _: notices.put_nowait(None))
         try:
@@ -133,7 +133,7 @@ class Compactor:
             record = CompactRecord(**made, compaction=new, key=key, cell_id=cell_id, model=model)
             record = record.model_copy(update={"cost": cost_of(conversation.usage.stats, record)})
             conversation.take(record)
-            self._journal.between_turns(record)
+            self._journal.append_move(record)
             compacted(record)
 
         return await self._compact(keep)

@@ -120,7 +120,7 @@ class Conversation:
     def take(self, record: SessionRecord) -> None:
         """Note a record that was made now, and move to where it leads."""
         self.transcript.add(record)
-        self.lineage.take(record)
+        self.lineage.add(record)
 
     def context(self, config: KinConfig) -> ConversationContext:
         """Return what middleware, pruning and compaction look at."""

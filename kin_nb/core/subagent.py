@@ -112,7 +112,7 @@ def _context(parent: TurnContext, call: CallContext, profile: Profile, title: st
 def _journal(parent: TurnContext, settings: Settings) -> SessionJournal:
     """Return one that writes nothing: its warnings are the parent's, and what could not be kept is told there."""
     log = UnwrittenLog(parent.journal.root_id)
-    log.begun = True  # no header: nobody reads it
+    log.has_header = True  # no header: nobody reads it
     journal = SessionJournal(settings.config, settings.workspace.root, parent.journal.root_id, log)
     journal.warnings, journal.storage = parent.journal.warnings, parent.journal.storage
     return journal

@@ -259,7 +259,7 @@ class Turn:
     async def _rewind(self, mail: BackToTheFuture) -> None:
         self._dmail = RecordedDMail(step=mail.checkpoint.place.step, message=mail.message)
         self._conversation.rewind(mail.checkpoint, mail.message)
-        self._recorder.went_back(self._dmail)
+        self._recorder.dmail(self._dmail)
         await self._tell(DMailEvent(checkpoint_id=mail.checkpoint.id, message=mail.message))
 
     def _checkpoints_to_show(self) -> str:

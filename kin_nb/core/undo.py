@@ -16,7 +16,7 @@ from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.conversation import Conversation, Snapshot
 from kin_nb.core.records import BEFORE_PROMPT, FileChange, KeptFile, Ref, TurnRecord, UndoRecord
 from kin_nb.core.session.journal import SessionJournal
-from kin_nb.core.session.lineage import turns_along
+from kin_nb.core.session.lineage import turns_on_path
 from kin_nb.core.tools.watched_files import WatchedFiles
 from kin_nb.core.turn_hooks import TurnHooks
 
@@ -63,12 +63,12 @@ class UndoManager:
     @property
     def active(self) -> list[TurnRecord]:
         """The turns that lead to here, oldest first: without those that were undone, with those before a clear."""
-        return turns_along(self._conversation.lineage.line(), self._conversation.transcript.turns)
+        return turns_on_path(self._conversation.lineage.path(), self._conversation.transcript.turns)
 
     @property
     def conversation(self) -> list[TurnRecord]:
         """The turns that the model is told of, oldest first, also those that were compacted."""
-        return turns_along(self._conversation.lineage.conversation(), self._conversation.transcript.turns)
+        return turns_on_path(self._conversation.lineage.conversation(), self._conversation.transcript.turns)
 
     async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
         """Take back the last `turns` turns, or all that there are. `key`, `cell_id`: which cell asked. Raises UndoError."""
@@ -128,7 +128,7 @@ class UndoManager:
             if tip is None or tip.position[0] != record.head:  # the log lacks the undo before it
                 tip = self._at(record.head or Ref(id=record.turn_ids[0], step=BEFORE_PROMPT))
             conversation.restore(tip)
-        conversation.lineage.know([record])
+        conversation.lineage.see([record])
 
     def go_back(self, head: Ref) -> None:
         """Go to a place in the last turn, without its files: they stay as they are. Raises UndoError."""
@@ -222,7 +222,7 @@ class UndoManager:
         failures = self._journal.warnings[self._warnings_before :]
         record = record.model_copy(update={"warnings": (*said, *map(self._journal.redact, failures))})
         self._conversation.transcript.add(record)
-        lineage.know([record])
+        lineage.see([record])
         return record
 
     def _redacted(self, files: Sequence[FileChange]) -> tuple[FileChange, ...]:

@@ -169,9 +169,9 @@ class NotebookHost:
 
     def clear_unused(self) -> CommandResult:
         """A record of this kernel, since a session without an agent has no log."""
-        from kin_nb.core.session.metadata import workspace_place  # noqa: PLC0415  (rarely used)
+        from kin_nb.core.session.metadata import workspace_location  # noqa: PLC0415  (rarely used)
 
-        session, place = self._session, workspace_place(self.config())
+        session, place = self._session, workspace_location(self.config())
         return CommandResult(record=session.recorded.clear(session.name, place, **self.asking_cell("clear")))
 
     def up_to_date(self) -> Agent | None:

@@ -146,10 +146,10 @@ class RecordedAnswers:
     def clear(self, session: str, place: Mapping[str, Any], *, key: str, cell_id: str | None) -> ClearRecord:
         """Record that a conversation begins in `session`, which has no agent yet. `key`, `cell_id`: of the cell that asks.
 
-        `place`: core's `workspace_place`.
+        `place`: core's `workspace_location`.
         """
         lineage = Lineage()
-        lineage.know(self.book.records.values())
+        lineage.see(self.book.records.values())
         made = lineage.next()
         del made["ancestors"]
         record = ClearRecord(**made, key=key, cell_id=cell_id)

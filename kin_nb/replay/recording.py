@@ -43,7 +43,7 @@ class WorkspaceMeta(Record):
 
     @classmethod
     def from_place(cls, place: Mapping[str, Any], folder: Path) -> WorkspaceMeta:
-        """From a header, or core's `workspace_place`, for a notebook in `folder`. Older logs name no branch."""
+        """From a header, or core's `workspace_location`, for a notebook in `folder`. Older logs name no branch."""
         path = os.path.relpath(place["workspace"], folder)
         return cls(path=path, commit=place["commit"], branch=place.get("branch"))
 

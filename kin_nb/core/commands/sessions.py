@@ -60,7 +60,7 @@ def resume(host: CommandHost, words: list[str]) -> CommandResult:
     store = SessionStore.configured(config.session_logging)
     others = [] if words else [each.id for each in store.list(config.effective_workdir) if each.id != own]
     stored = store.find(words[0] if words else (others[0] if others else LATEST), config.effective_workdir)
-    if host.agent is not None and stored.id == own and not host.agent.log.went_on:
+    if host.agent is not None and stored.id == own and not host.agent.log.continued_elsewhere:
         raise CommandError(f"Session {own[:8]} is this one. /sessions lists them all.")
     until_now = _until_now(host)
     agent = Agent.resume(config, stored.id, mode=host.mode)

@@ -1,4 +1,5 @@
-"""A session as one JSON document, for programs and people: the seeds' forms of it, and the report of `kin-nb sessions`.
+"""Session documents: a session as one JSON document, and the tables of `kin-nb sessions`.
 
-The log is what survives by itself; these are made of it, and an agent can be made of one again. May import all of core.
+Owns the two JSON forms of the public API (`Session`, `InteractionLogger`) and the check of a document that is loaded.
+Never writes the session log, which is saved by itself; documents are made from it. May import all of core.
 """

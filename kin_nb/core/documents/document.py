@@ -1,6 +1,6 @@
-"""A session as the one JSON document of seed 000: "metadata", "messages", "stats", "config_snapshot". From its log alone.
+"""The session document made from a session log: "metadata", "messages", "stats", "config_snapshot".
 
-InteractionLogger (seed 003) is the log of an agent's session, seen as that document.
+InteractionLogger is the API through which a program saves the document of a running session.
 """
 
 from __future__ import annotations
@@ -48,23 +48,26 @@ class SessionInfo(BaseModel):
 
 
 class InteractionLogger:
-    """Nothing need be saved through it: the log is written line by line while the agent acts (docs/project/seed-differences.md)."""
+    """Saves the session document on demand. The session log itself is always written: docs/project/seed-differences.md."""
 
     def __init__(self, log: SessionLog) -> None:
         self.log = log
 
     @property
     def enabled(self) -> bool:
-        """Whether the session reaches a file: `[session_logging] enabled`, and a disk that takes it."""
+        """Whether the session log is written: `[session_logging] enabled`, and no write failed."""
         return self.log.is_written
 
     @property
     def save_dir(self) -> Path:
-        """The session's folder. It is made with the first prompt."""
+        """The session's folder, created with the first prompt."""
         return self.log.folder
 
     def session_info(self, session_id: str, messages: Sequence[LLMMessage], stats: AgentStats) -> SessionInfo:
-        """`session_id`: the agent's, which changes on clear and compact. `start_time` is "" before the first prompt."""
+        """Describe the session. `session_id`: the agent's, which changes on clear and compact.
+
+        `start_time` is "" before the first prompt.
+        """
         return SessionInfo(
             session_id=session_id,
             start_time=self.log.start_time,
@@ -74,21 +77,21 @@ class InteractionLogger:
         )
 
     def save_interaction(self, path: Path | None = None) -> Path | None:
-        """Write the session so far as one JSON document, by default beside its log. None when there is no log.
+        """Write the session as one JSON document, by default next to its log. Return its path, or None without a log.
 
         Raises SessionError when the log cannot be read, OSError when the document cannot be written.
         """
-        if not self.enabled or not self.log.begun:
+        if not self.enabled or not self.log.has_header:
             return None
         return write_document(self.log.folder, path or self.log.folder / DOCUMENT_NAME)
 
 
 def session_document(folder: Path, keys: SessionKeys | None = None) -> dict[str, Any]:
-    """The document of the session in `folder`. Raises UnreadableSessionError, EncryptedSessionError.
+    """Return the document of the session in `folder`. Raises UnreadableSessionError, EncryptedSessionError.
 
-    "messages" is everything that was said, in order, not what the model would see if the session went on: what was
-    cleared stays, and each compaction is the message that took the conversation's place. Texts are as recorded:
-    `{workspace}` and `~` stand for this machine's folders. What old logs do not say is None, "" or 0.
+    "messages" has all messages in order, not only those of the current conversation: cleared ones stay, and each
+    compaction is the message that replaced the conversation. Texts are as recorded: `{workspace}` and `~` replace
+    this machine's folders. Values that an old log does not have are None, "" or 0.
     """
     stored = StoredSession.read(folder, keys)
     marks = Checkpoints()
@@ -101,11 +104,11 @@ def session_document(folder: Path, keys: SessionKeys | None = None) -> dict[str,
         }
     except ValidationError as error:
         field = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise UnreadableSessionError(folder / LOG_NAME, f"its header holds no usable {field}") from error
+        raise UnreadableSessionError(folder / LOG_NAME, f"{field} in its header is not valid") from error
 
 
 def write_document(folder: Path, path: Path) -> Path:
-    """Write the session's document to `path`, readable by its owner only; an older one is replaced at once."""
+    """Write the session's document to `path` atomically, readable by its owner only."""
     text = json.dumps(session_document(folder), indent=2)
     half = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -118,7 +121,7 @@ def write_document(folder: Path, path: Path) -> Path:
 
 
 def total_cost(records: Iterable[SessionRecord]) -> float | None:
-    """USD, at the prices of each record's time; None when no cost is known."""
+    """Return the cost in USD, at the prices when each record was made; None when no cost is known."""
     costs = [cost for record in records if isinstance(record, Sent) and (cost := _number(record.cost)) is not None]
     return sum(costs) if costs else None
 
@@ -145,9 +148,9 @@ def _messages(stored: StoredSession, marks: Checkpoints) -> list[LLMMessage]:
 
 
 def _dump(message: LLMMessage) -> dict[str, Any]:
-    """Without what it does not have, but for an assistant's `tool_calls`, as the seed shows them.
+    """Return the message without empty fields; an assistant message always has `tool_calls`.
 
-    What a server sent for itself alone is left out: nobody reads it, and it is long.
+    Data that only the provider reads (`origin`) is left out: it is long.
     """
     servers_own: Any = {"origin": True, "tool_calls": {"__all__": {"origin"}}}
     dump = message.model_dump(mode="json", exclude_none=True, exclude=servers_own)
@@ -155,7 +158,7 @@ def _dump(message: LLMMessage) -> dict[str, Any]:
 
 
 def _stats(stored: StoredSession, marks: Checkpoints) -> dict[str, Any]:
-    """AgentStats over the whole log, its three sums with them. `session_cost` is None when no price was known."""
+    """Return AgentStats of the whole log, with its three totals. `session_cost` is None when no price was known."""
     stats = AgentStats()
     prices = _prices(stored.header)
     for record in stored.records:
@@ -176,7 +179,7 @@ def _stats(stored: StoredSession, marks: Checkpoints) -> dict[str, Any]:
 
 
 def _prices(header: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """USD per million tokens, by the model's alias; empty for old logs and for what is no such snapshot."""
+    """Return USD per million tokens (input, output) by model alias; empty for old logs and invalid snapshots."""
     try:
         models = header["config"]["models"]
         return {m["alias"]: (float(m["input_price"]), float(m["output_price"])) for m in models}

@@ -1,4 +1,4 @@
-"""Sessions in words: what `kin-nb sessions` prints."""
+"""The texts that `kin-nb sessions` prints."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kin_nb.core.session.summary import SessionSummary
 from kin_nb.core.text import one_line
 
 _ID = 8
-"""Characters of an id in a list: enough to name it to `find`."""
+"""Characters of an id in a list: enough for `SessionStore.find`."""
 _LINE = 100
 HEADINGS = ("id", "last activity", "turns", "tokens", "model", "first prompt")
 NUMBERS = {2, 3}
-"""Columns that are aligned to the right."""
+"""Right-aligned columns."""
 
 
 def sessions_report(summaries: Iterable[SessionSummary]) -> str:
-    """A table, one session a line, in the order given."""
+    """Return a table with one session per line, in the given order."""
     rows = [HEADINGS, *(session_row(summary) for summary in summaries)]
     if len(rows) == 1:
         return "No sessions yet."
@@ -30,7 +30,7 @@ def sessions_report(summaries: Iterable[SessionSummary]) -> str:
 
 
 def session_report(stored: StoredSession) -> str:
-    """The session as a whole, then turn by turn: the prompt's first line, the tools, the outcome, what it took."""
+    """Return the totals of a session, then of each turn: first line of the prompt, tools, outcome, tokens, cost, time."""
     totals = stored.state.totals
     where = one_line(str(stored.header.get("workspace", "")), _LINE)
     branch = one_line(str(stored.header.get("git_branch") or ""), _LINE)
@@ -43,7 +43,7 @@ def session_report(stored: StoredSession) -> str:
     lines = []
     for record in stored.records:
         if isinstance(record, TurnRecord):
-            lines += ["", *_turn_lines(record, stored.whole)]
+            lines += ["", *_turn_lines(record, stored.full_outputs)]
         elif isinstance(record, ClearRecord):
             lines += ["", "A new conversation."]
         elif isinstance(record, CompactRecord):
@@ -53,7 +53,7 @@ def session_report(stored: StoredSession) -> str:
 
 
 def session_row(summary: SessionSummary) -> tuple[str, ...]:
-    """The cells of one session, as HEADINGS has them."""
+    """Return one row, with the columns of HEADINGS."""
     turns = "?" if summary.turns is None else f"{summary.turns:,}"
     tokens = "?" if summary.tokens is None else f"{summary.tokens:,}"
     time = _time(summary.last_activity)
@@ -75,9 +75,7 @@ def _turn_lines(turn: TurnRecord, whole: Container[str]) -> list[str]:
         lines.append("   the conversation was compacted")
     if turn.calls:
         lines.append(f"   {_tools(turn.calls)}")
-    lines += [
-        f"   all of a long output of {one_line(c.name, _LINE)}: --output {c.id}" for c in turn.calls if c.id in whole
-    ]
+    lines += [f"   full output of {one_line(c.name, _LINE)}: --output {c.id}" for c in turn.calls if c.id in whole]
     why = one_line(turn.message, _LINE)
     outcome = f"{turn.outcome}: {why}" if why else turn.outcome
     took = f"{turn.milliseconds / 1000:.1f} s" if turn.milliseconds else ""
@@ -87,10 +85,11 @@ def _turn_lines(turn: TurnRecord, whole: Container[str]) -> list[str]:
 
 
 def _tools(calls: Iterable[RecordedCall]) -> str:
-    """`bash x2, edit_file (refused)`: in order of first use; how a call ended when it was not well."""
+    """List the tools, such as `bash x2, edit_file (refused)`: in order of first use, with any status except "ok"."""
     ended = Counter((call.name, "" if call.status == "ok" else f" ({call.status})") for call in calls)
-    said = (f"{one_line(name, _LINE)}{how}{f' x{times}' if times > 1 else ''}" for (name, how), times in ended.items())
-    return ", ".join(said)
+    return ", ".join(
+        f"{one_line(name, _LINE)}{status}{f' x{times}' if times > 1 else ''}" for (name, status), times in ended.items()
+    )
 
 
 def _joined(*parts: str) -> str:

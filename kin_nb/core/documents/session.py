@@ -1,8 +1,8 @@
-"""Session (seed 004): an agent's conversation as one JSON document, and an agent made of such a document again.
+"""Session: save an agent's conversation as one JSON document, and create an agent from such a document.
 
-The log is what survives by itself; this is for who wants a file to keep, to send or to read with another program. What is
-in it is redacted as records are. Nothing in it is believed when it is read: it is checked, becomes the turns that an agent can
-continue after (`SavedSession`), and sets no policy, no model and no server.
+The session log is always written; a document is a file to archive, to send, or to read with another program. Its texts
+are redacted as records are. A document that is loaded is not trusted: it is validated (`SavedSession`) and becomes turns
+that an agent continues after; it sets no policy, no model and no server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 LARGEST = 200_000_000
-"""Bytes of the largest document that is read."""
+"""Largest document that is read, in bytes."""
 _OURS = ("kin_nb", "mode", "stats")
 Redact = Callable[[str], str]
 _NO_PROMPT = "[a request that is no longer in the conversation]"
@@ -53,7 +53,7 @@ _Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
 class Session:
-    """A view of an agent: what it is, nothing of its own but `metadata`, a dict of JSON values that the document keeps."""
+    """A view of an agent. Its only own state is `metadata`, a dict of JSON values that the document stores."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -80,17 +80,17 @@ class Session:
     def to_dict(self) -> dict[str, Any]:
         """id, created_at (ISO 8601), config, messages, tool_history, metadata.
 
-        "config": chosen settings, for a reader; no key, no server. "messages": what the model would see if the session
-        went on. "tool_history": every call of the session, also of what was cleared or compacted, with its decision, its
-        outcome, its time in milliseconds, and, where that was not undone, the files that it changed ("files") and what
-        else it may have changed ("uncovered"), variables by name ("bound"). Raises SessionDataError for metadata that is no JSON.
+        "config": selected settings, without keys and servers. "messages": the current conversation, as the model would
+        see it. "tool_history": every tool call of the session, also of cleared and compacted turns, with its decision,
+        status and duration in milliseconds; if its turn was not undone, also the changed files ("files"), other possible
+        changes ("uncovered") and the assigned variables ("bound"). Raises SessionDataError for metadata that is not JSON.
         """
         agent, redact = self.agent, self.agent.redact
         try:
             own = json.loads(redact_json(json.dumps(self.metadata, allow_nan=False), redact))
         except (TypeError, ValueError, RecursionError) as error:
             raise SessionDataError(f"metadata: not JSON ({error})") from error
-        standing = {id(call) for turn in agent.undos.active for call in turn.calls}
+        active = {id(call) for turn in agent.undos.active for call in turn.calls}
         ours = {"kin_nb": __version__, "mode": agent.mode.value, "stats": agent.stats.model_dump()}
         return {
             "id": self.id,
@@ -98,22 +98,23 @@ class Session:
             "config": config_snapshot(agent.config),
             "messages": [self._message(message) for message in agent.messages],
             "tool_history": [
-                _entry(turn.turn, call, stands=id(call) in standing) for turn in agent.turns for call in turn.calls
+                _entry(turn.turn, call, active=id(call) in active) for turn in agent.turns for call in turn.calls
             ],
             "metadata": {**own, **ours},
         }
 
     @classmethod
     def from_dict(cls, data: Any, config: KinConfig | None = None, **options: Any) -> Session:
-        """A new session whose agent goes on after the conversation in `data`: its messages, with what became of each call.
+        """Create a session whose agent continues after the conversation in `data`.
 
-        Calls that no message holds any more are turns before it, which `undo` reaches after those of the conversation.
+        Calls that are in no message become earlier turns, which `undo` reaches after those of the conversation.
 
-        `config`: KinConfig.load() when absent; `options`: what Agent takes. The id is a new one, for the old one's log
-        may be in use; `metadata["loaded_from"]` has it. Raises SessionDataError for what is no such document, ConfigError.
+        `config`: KinConfig.load() when absent; `options`: arguments of Agent. The session gets a new id, because the log
+        of the old one may be in use; `metadata["loaded_from"]` has the old id. Raises SessionDataError for an invalid
+        document, ConfigError.
         """
         from kin_nb.core.agent import Agent  # noqa: PLC0415  (it imports this package)
-        from kin_nb.core.config import KinConfig  # noqa: PLC0415  (likewise)
+        from kin_nb.core.config import KinConfig  # noqa: PLC0415  (it imports this package)
 
         saved = SavedSession.read(data)
         agent = Agent(config or KinConfig.load(), **options)
@@ -129,7 +130,7 @@ class Session:
         return session
 
     def _message(self, message: LLMMessage) -> dict[str, Any]:
-        """Redacted, and without a provider's own signed reasoning."""
+        """Return the message, redacted, without the provider's signed reasoning."""
         dump = message.model_dump(mode="json", exclude_none=True, exclude={"reasoning_blocks"})
         for key in {"content", "reasoning_content"} & dump.keys():
             dump[key] = self.agent.redact(dump[key])
@@ -142,12 +143,12 @@ class Session:
 
 
 def save_session(agent: Agent, path: Path, metadata: dict[str, Any] | None = None) -> Path:
-    """Write the agent's session to `path`, readable by its owner only; an older session there is replaced at once.
+    """Write the agent's session to `path` atomically, readable by its owner only. A saved session there is replaced.
 
-    Raises SessionError, also for a file that is anything else.
+    Raises SessionError, also when `path` is another kind of file.
     """
     if path.exists() and not _is_session(path):
-        raise SessionError(f"{path} exists and is no saved session: nothing was written. Choose another name.")
+        raise SessionError(f"Not saved: {path} exists and is not a saved session.\n  Choose another name.")
     session = Session(agent)
     session.metadata = dict(metadata or {})
     text = json.dumps(session.to_dict(), indent=2)
@@ -167,21 +168,21 @@ def _is_session(path: Path) -> bool:
 
 
 def load_session(config: KinConfig, path: Path, **options: Any) -> Agent:
-    """An agent that goes on after the session in the file. Raises SessionError, naming the file, and ConfigError."""
+    """Return an agent that continues after the session in the file. Raises SessionError, naming the file, and ConfigError."""
     try:
         data = json.loads(read_bytes(real_path(path), LARGEST, str(path)))
     except ToolError as error:
         raise SessionError(str(error)) from error
     except (ValueError, RecursionError) as error:
-        raise SessionDataError(f"{path}: no JSON document: {error}") from error
+        raise SessionDataError(f"{path}: not a JSON document: {error}") from error
     try:
         return Session.from_dict(data, config, **options).agent
     except SessionDataError as error:
         raise SessionDataError(f"{path}: {error}") from error
 
 
-def _entry(turn: int, call: RecordedCall, *, stands: bool) -> dict[str, Any]:
-    """`stands`: its turn was not undone, so that its files may be."""
+def _entry(turn: int, call: RecordedCall, *, active: bool) -> dict[str, Any]:
+    """Return an entry of `tool_history`. `active`: its turn was not undone."""
     try:
         arguments = read_json(call.arguments)
     except ValueError:
@@ -196,14 +197,14 @@ def _entry(turn: int, call: RecordedCall, *, stands: bool) -> dict[str, Any]:
         "output": call.output,
         "exit": call.exit,
         "milliseconds": call.milliseconds,
-        "files": [change.model_dump(mode="json") for change in call.files] if stands else [],
-        "uncovered": call.uncovered if stands else "",
-        "bound": list(call.bound) if stands else [],
+        "files": [change.model_dump(mode="json") for change in call.files] if active else [],
+        "uncovered": call.uncovered if active else "",
+        "bound": list(call.bound) if active else [],
     }
 
 
 def _time(text: str) -> datetime | None:
-    """None for what is no time; one without an offset is local."""
+    """Parse an ISO 8601 time, local without an offset; None for an invalid one."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
@@ -211,7 +212,7 @@ def _time(text: str) -> datetime | None:
 
 
 class SavedCall(BaseModel):
-    """An entry of `tool_history`. Where its name, arguments and output are in the messages too, those count."""
+    """An entry of `tool_history`. Name, arguments and output in the messages take precedence."""
 
     turn: _Count = 0
     id: str = ""
@@ -228,7 +229,7 @@ class SavedCall(BaseModel):
 
 
 class SavedSession(BaseModel):
-    """What `Session.to_dict` gives. Only the messages must be there: another program may have written it."""
+    """The document of `Session.to_dict`. Only "messages" is required: another program may have written it."""
 
     id: str = ""
     created_at: str = ""
@@ -239,7 +240,7 @@ class SavedSession(BaseModel):
 
     @classmethod
     def read(cls, data: Any) -> SavedSession:
-        """Raises SessionDataError, which says where the first mistake is."""
+        """Validate a document. Raises SessionDataError, which names the first invalid field."""
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -247,17 +248,16 @@ class SavedSession(BaseModel):
             where = ".".join(map(str, first["loc"])) or "the document"
             raise SessionDataError(f"{where}: {first['msg']}") from error
         except RecursionError as error:
-            raise SessionDataError("it is nested too deeply") from error
+            raise SessionDataError("the document is nested too deeply") from error
 
     def turns(self, redact: Redact) -> tuple[list[TurnRecord], list[TurnRecord]]:
-        """(those of calls that no message holds any more, those of the messages); texts pass `redact`.
+        """Return the turns of calls that are in no message, and the turns of the messages, redacted.
 
-        Of the messages: a turn for each of the person's, with the replies and tool results after it; they are a
-        conversation of their own. The system message is left out: a session has its own. A call without an answer counts as
-        interrupted. Raises SessionDataError for a reply before anything was asked, and for an answer to no call of the
-        reply before it.
+        Each user message is a turn, with the replies and tool results after it. The system message is left out: a session
+        has its own. A call without a result counts as interrupted. Raises SessionDataError for a reply before the first
+        prompt, and for a result that matches no call of the reply before it.
         """
-        gone, history = self._told_apart()
+        gone, history = self._split_calls()
         earlier = [
             _turn_of_calls(list(calls), number, redact)
             for number, (_, calls) in enumerate(groupby(gone, key=lambda call: call.turn), 1)
@@ -272,13 +272,13 @@ class SavedSession(BaseModel):
                 elif message.role is Role.tool:
                     turns[-1] = _answered(turns[-1], message, redact)
             except IndexError:
-                raise SessionDataError(f"messages.{number}: comes before anything that the person said") from None
+                raise SessionDataError(f"messages.{number}: comes before the first message of the user") from None
             except ValueError as error:
                 raise SessionDataError(f"messages.{number}: {error}") from error
         return earlier, turns
 
-    def _told_apart(self) -> tuple[list[SavedCall], dict[str, list[SavedCall]]]:
-        """The calls that no message holds, and those of the messages by their ids: of one id, the last ones."""
+    def _split_calls(self) -> tuple[list[SavedCall], dict[str, list[SavedCall]]]:
+        """Return the calls that are in no message, and those of the messages by id: for a repeated id, the last ones."""
         held = Counter(call.id for message in self.messages for call in message.tool_calls or ())
         gone: list[SavedCall] = []
         history: dict[str, list[SavedCall]] = {}
@@ -297,7 +297,7 @@ def _turn(message: LLMMessage, number: int, redact: Redact) -> TurnRecord:
 
 
 def _turn_of_calls(calls: Sequence[SavedCall], number: int, redact: Redact) -> TurnRecord:
-    """What was said around them was cleared or summed up. Their ids are made unlike those of the messages."""
+    """Return a turn for calls whose messages were cleared or compacted. Their new ids differ from those of the messages."""
     recorded = []
     for position, saved in enumerate(calls):
         asked = FunctionCall(name=saved.name, arguments=_text(saved.arguments))
@@ -312,7 +312,7 @@ def _text(value: JsonValue) -> str:
 
 
 def _replied(turn: TurnRecord, message: LLMMessage, history: dict[str, list[SavedCall]], redact: Redact) -> TurnRecord:
-    """Raises ValueError for calls that no answer could be told to belong to."""
+    """Add a reply to the turn. Raises ValueError for calls without a unique id."""
     calls = message.tool_calls or []
     ids = [call.id for call in calls]
     if not all(ids) or len(set(ids)) < len(ids):
@@ -327,7 +327,7 @@ def _replied(turn: TurnRecord, message: LLMMessage, history: dict[str, list[Save
 
 
 def _call(call: ToolCall, known: list[SavedCall], redact: Redact) -> RecordedCall:
-    """Not answered yet. Ids that come again are told apart by their order."""
+    """Return the call without its result. Calls with the same id are matched by their order."""
     saved = known.pop(0) if known else SavedCall()
     return RecordedCall(
         id=call.id or "",
@@ -348,7 +348,7 @@ def _call(call: ToolCall, known: list[SavedCall], redact: Redact) -> RecordedCal
 def _answered(turn: TurnRecord, message: LLMMessage, redact: Redact) -> TurnRecord:
     calls = turn.steps[-1].calls if turn.steps else ()
     if message.tool_call_id not in {call.id for call in calls}:
-        raise ValueError("answers no tool call of the reply before it")
+        raise ValueError("does not answer a tool call of the reply before it")
     answer = {"output": redact(message.content or ""), "images": _images(message.images)}
     answered = tuple(c.model_copy(update=answer) if c.id == message.tool_call_id else c for c in calls)
     step = turn.steps[-1].model_copy(update={"calls": answered})
@@ -356,7 +356,7 @@ def _answered(turn: TurnRecord, message: LLMMessage, redact: Redact) -> TurnReco
 
 
 def _images(images: list[ImageContent] | None) -> tuple[RecordedImage, ...]:
-    """Those that a model can be sent: one that is broken would have every later request refused."""
+    """Return the usable images: with a broken one, the provider would refuse every later request."""
     kept, _ = usable(images or ())
     return tuple(RecordedImage(**image.model_dump()) for image in kept)
 

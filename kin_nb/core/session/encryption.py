@@ -1,12 +1,12 @@
-"""Stored sessions, encrypted: every line of a log is one sealed record. Still append-only, still whole after a kill -9.
+"""Encrypted sessions: every line of a log is one encrypted record. The log stays append-only and survives a kill -9.
 
-Format 1. The first line says, in clear, the format, where its key comes from and a salt; nothing else. Each further line is
-base64 of a random nonce and AES-256-GCM of the record, whose associated data is the line's offset in the file: lines that
-were changed, moved, or taken out do not open. A log that was cut at its end is shorter, as after a kill.
+Format 1. The first line has, in plain text, the format, the source of the key and a salt; nothing else. Each further line
+is base64 of a random nonce and AES-256-GCM of the record, whose associated data is the line's offset in the file: lines
+that were changed, moved or removed do not decrypt. A log that was cut at its end is only shorter, as after a kill.
 
-Keys come from the user's key file, or from a passphrase that nobody stores beside them (`SessionKeys`). A session's key is
-HKDF-SHA256 of the key file's, or of scrypt of the passphrase. The first half of the salt is scrypt's, and the same for all
-sessions of a home: a list of them stretches the passphrase once.
+Keys come from the user's key file, or from a passphrase that is not stored with the sessions (`SessionKeys`). A session's
+key is HKDF-SHA256 of the key file's, or of scrypt of the passphrase. The first half of the salt is scrypt's, and the same
+for all sessions of one home folder, so that a list of sessions computes scrypt once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PASSPHRASE = "KIN_SESSION_PASSPHRASE"  # noqa: S105  (the name of a variable)
 FORMAT = 1
 _KEY, _SALT = 32, 32
-"""Bytes. A salt is scrypt's 16, then the session's own."""
+"""Bytes. A salt is 16 bytes for scrypt, then 16 of the session."""
 _KINDS = {"key-file": "hkdf", "passphrase": "scrypt"}
 _UNLOCKED = f"Set {PASSPHRASE}, or store it in the keyring (service kin-code)"
 _BEGINNING = b'{"type":"encrypted"'
@@ -38,14 +38,14 @@ _NONCE = 12
 
 
 class SessionKeys:
-    """Where keys come from: `[session_logging]`, the key file, the passphrase. `notice` hears when a key file is made."""
+    """Keys from the key file or the passphrase, by `[session_logging]`. `notice` is called when a key file is created."""
 
     def __init__(self, settings: SessionLoggingConfig, notice: Callable[[str], None] | None = None) -> None:
         self._settings, self._notice = settings, notice or (lambda _: None)
 
     @classmethod
     def configured(cls) -> SessionKeys:
-        """The user's own, for readers that were given none. Raises EncryptedSessionError for settings that do not load."""
+        """Return the keys of the user's own settings. Raises EncryptedSessionError for settings that do not load."""
         from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415  (only for an encrypted session)
 
         try:
@@ -55,7 +55,7 @@ class SessionKeys:
 
     @property
     def wanted(self) -> bool:
-        """Whether a session that begins now is to be encrypted."""
+        """Whether new sessions are encrypted."""
         return self._settings.encrypt != "off"
 
     @property
@@ -63,7 +63,7 @@ class SessionKeys:
         return Path(self._settings.key_file).expanduser() if self._settings.key_file else kin_home() / "session.key"
 
     def begin(self) -> tuple[bytes, bytes]:
-        """(first line of a new log, the key of its other lines). Makes the key file when there is none.
+        """Return the first line of a new log, and the key of its other lines. Creates the key file if needed.
 
         Raises EncryptedSessionError.
         """
@@ -75,7 +75,7 @@ class SessionKeys:
         return json.dumps(header, separators=(",", ":")).encode() + b"\n", self._key(kind, salt)
 
     def key(self, first_line: bytes) -> bytes:
-        """The key of a stored log. Raises EncryptedSessionError: no key, no library, or another version's format."""
+        """Return the key of a stored log. Raises EncryptedSessionError: no key, no library, or an unknown format."""
         try:
             header = json.loads(first_line)
             salt = base64.b64decode(header["salt"], validate=True)
@@ -84,7 +84,9 @@ class SessionKeys:
         except (LookupError, TypeError, ValueError):
             known = False
         if not known:
-            raise EncryptedSessionError("The session is encrypted in a way that this version does not know.")
+            raise EncryptedSessionError(
+                "The session is encrypted in a format that this version does not know.\n  Update kin_nb to open it."
+            )
         return self._key(kind, salt)
 
     def _key(self, kind: str, salt: bytes) -> bytes:
@@ -104,8 +106,8 @@ class SessionKeys:
             raise EncryptedSessionError(f"The key file {shown(path)} cannot be read: {why}.") from error
         if text is None:
             raise EncryptedSessionError(
-                f"The session is encrypted, and its key file {shown(path)} is not there.\n"
-                "  Put a copy of it back, or name it: key_file in [session_logging]."
+                f"The session is encrypted, and its key file {shown(path)} does not exist.\n"
+                "  Restore it from a copy, or set its path: key_file in [session_logging]."
             )
         return _decoded(text, _KEY) or _no_key(path)
 
@@ -117,15 +119,15 @@ class SessionKeys:
                     if not path.exists():
                         write_private(path, _encoded(os.urandom(_KEY)))
                         self._notice(
-                            f"Sessions are encrypted with a new key, {shown(path)}. Keep a copy elsewhere: without it "
-                            "nobody can read them."
+                            f"Sessions are encrypted with a new key, {shown(path)}.\n"
+                            "Keep a copy elsewhere: without the key, the sessions cannot be read."
                         )
         except OSError as error:
-            raise EncryptedSessionError(f"The key file {shown(path)} cannot be made: {error.strerror}.") from error
+            raise EncryptedSessionError(f"The key file {shown(path)} cannot be created: {error.strerror}.") from error
 
 
 def _home_salt() -> bytes:
-    """scrypt's salt for this home, made once. Each log has a copy, so that losing the file loses nothing."""
+    """Return scrypt's salt of this home folder, created once. Each log has a copy, so the file may be deleted."""
     path = kin_home() / "session.salt"
     try:
         with sole_writer(path):
@@ -143,13 +145,13 @@ def _passphrase() -> str:
 
     passphrase = find_key(PASSPHRASE)
     if not passphrase:
-        raise EncryptedSessionError(f"The session is encrypted, and there is no passphrase.\n  {_UNLOCKED}.")
+        raise EncryptedSessionError(f"The session is encrypted, and the passphrase is missing.\n  {_UNLOCKED}.")
     return passphrase
 
 
 @lru_cache(maxsize=16)
 def _stretched(passphrase: str, salt: bytes) -> bytes:
-    """A third of a second and 32 MB, once in a process for each salt."""
+    """Derive the master key: takes a third of a second and 32 MB, once per process and salt."""
     from unicodedata import normalize  # noqa: PLC0415  (as below)
 
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415  (an extra)
@@ -170,7 +172,7 @@ def _require_library() -> None:
     except ImportError:
         raise EncryptedSessionError(
             "Encrypted sessions need the library cryptography: pip install 'kin-nb[encryption]'.\n"
-            '  To store new sessions in clear: encrypt = "off" in [session_logging].'
+            '  To store new sessions unencrypted: encrypt = "off" in [session_logging].'
         ) from None
 
 
@@ -187,11 +189,14 @@ def _decoded(text: str, length: int) -> bytes | None:
 
 
 def _no_key(path: Path) -> bytes:
-    raise EncryptedSessionError(f"The key file {shown(path)} holds no key: {_KEY} bytes in base64 on one line.")
+    raise EncryptedSessionError(
+        f"The key file {shown(path)} is not valid: it must hold {_KEY} bytes in base64, on one line.\n"
+        "  Restore it from a copy."
+    )
 
 
 class LineCipher:
-    """Seals and opens the lines of one log."""
+    """Encrypt and decrypt the lines of one log."""
 
     def __init__(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  (an extra)
@@ -199,12 +204,12 @@ class LineCipher:
         self._aead = AESGCM(key)
 
     def seal(self, record: bytes, offset: int) -> bytes:
-        """The line, with its end, that stands for `record` at `offset` of the file."""
+        """Return the encrypted line, with its line end, for `record` at `offset` in the file."""
         nonce = os.urandom(_NONCE)
         return base64.b64encode(nonce + self._aead.encrypt(nonce, record, _offset_bytes(offset))) + b"\n"
 
     def open(self, line: bytes, offset: int) -> bytes | None:
-        """The record; None for a line of another key or another place, and for one that is damaged or cut."""
+        """Return the record; None for a line of another key or offset, and for a damaged or incomplete line."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  (an extra)
 
         if not line.endswith(b"\n"):
@@ -221,14 +226,14 @@ def is_encrypted(first_line: bytes) -> bool:
 
 
 def cipher_of(first_line: bytes, keys: SessionKeys | None) -> LineCipher:
-    """Of an encrypted log; without `keys`, with the user's own. Raises EncryptedSessionError."""
+    """Return the cipher of an encrypted log; without `keys`, with the user's own. Raises EncryptedSessionError."""
     return LineCipher((keys or SessionKeys.configured()).key(first_line))
 
 
-def ready_to_append(file: int, keys: SessionKeys | None) -> LineCipher | None:
-    """What seals the lines of an open, locked log; None for a plain one, which stays plain.
+def prepare_append(file: int, keys: SessionKeys | None) -> LineCipher | None:
+    """Return the cipher for new lines of an open, locked log; None for a plain log, which stays plain.
 
-    Begins a new log as `keys` want it, and takes away the line that a kill cut. Raises EncryptedSessionError, OSError.
+    Writes the first line of a new encrypted log, and removes an incomplete last line. Raises EncryptedSessionError, OSError.
     """
     head = os.pread(file, _LONGEST_HEADER, 0)
     end = head.find(b"\n") + 1
@@ -245,8 +250,8 @@ def ready_to_append(file: int, keys: SessionKeys | None) -> LineCipher | None:
     return LineCipher(key)
 
 
-def sealed_records(file: BinaryIO, first_line: bytes, path: Path, keys: SessionKeys | None) -> Iterator[bytes]:
-    """The records of an encrypted log, from behind its first line; a cut line at its end is none.
+def decrypt_records(file: BinaryIO, first_line: bytes, path: Path, keys: SessionKeys | None) -> Iterator[bytes]:
+    """Yield the records of an encrypted log after its first line; an incomplete last line is skipped.
 
     Raises EncryptedSessionError for a wrong key, UnreadableSessionError for a line that was changed or moved.
     """
@@ -258,16 +263,18 @@ def sealed_records(file: BinaryIO, first_line: bytes, path: Path, keys: SessionK
         record = cipher.open(line, offset)
         if record is None and number == 2:  # noqa: PLR2004  (the first record)
             raise EncryptedSessionError(
-                f"{path}: the key does not open this session: it was encrypted with another one."
+                f"{path}: the key does not open this session, which was encrypted with another key."
             )
         if record is None:
-            raise UnreadableSessionError(path, f"line {number} was changed, moved or damaged, or one before it is gone")
+            raise UnreadableSessionError(
+                path, f"line {number} was changed, moved or damaged, or a line before it is missing"
+            )
         yield record
         offset += len(line)
 
 
 def _cut_torn_line(file: int) -> None:
-    """Half a sealed line is nothing: no record ends in it, and what comes next must not stand behind it."""
+    """Remove an incomplete last line: it cannot be decrypted, and the next line needs the correct offset."""
     size = end = os.fstat(file).st_size
     while end:
         start = max(0, end - 65_536)

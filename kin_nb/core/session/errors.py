@@ -1,4 +1,4 @@
-"""What can be wrong with a stored session, in words that say which and what to do."""
+"""Errors of stored sessions. Each text names the session and what the user can do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class SessionError(Exception):
-    """A stored session cannot be used. The text says which, and what to do."""
+    """A stored session cannot be used."""
 
 
 class SessionNotFoundError(SessionError):
@@ -24,19 +24,19 @@ class SessionInUseError(SessionError):
         self.session_id = session_id
         super().__init__(
             f"Session {session_id} is open elsewhere: in another kernel or terminal.\n"
-            "  Close it there first, or continue a copy of it, which becomes a session of its own."
+            "  Close it there first, or continue a copy of it as a new session."
         )
 
 
-class SessionWentOnError(SessionError):
-    """The session's log holds more than this agent wrote or read: another one went on with it."""
+class SessionContinuedElsewhereError(SessionError):
+    """The session's log holds lines that this agent neither wrote nor read: another agent continued the session."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         name = session_id[:8]
         super().__init__(
-            f"Session {session_id} went on elsewhere: its log holds what this conversation does not know.\n"
-            f"  Nothing was asked or changed. To go on after all of it: /resume {name}, or kin-nb run --resume {name}."
+            f"Session {session_id} was continued elsewhere: its log has turns that this conversation does not have.\n"
+            f"  Nothing was sent or changed. To continue after those turns: /resume {name}, or kin-nb run --resume {name}."
         )
 
 
@@ -49,12 +49,12 @@ class UnreadableSessionError(SessionError):
 
 
 class EncryptedSessionError(SessionError):
-    """A session is encrypted, or is to be, and its key is not there, not the right one, or not usable."""
+    """The key of an encrypted session is missing, wrong or not usable."""
 
 
 class SessionDataError(SessionError):
-    """A saved session that is none. The text says where in it the mistake is."""
+    """A document is not a valid saved session. The text names the invalid field."""
 
 
 class LogRecordError(ValueError):
-    """A record that is none of ours. The text names its place in the log and its type."""
+    """A log line is not valid in this version. The text names its number and its type."""

@@ -1,4 +1,4 @@
-"""SessionJournal: what an agent keeps of its session as a whole: its ids, its log, and what may be written at all."""
+"""SessionJournal: the ids, the log and the redaction of one session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.records import ClearRecord, CompactRecord, TurnRecord
 from kin_nb.core.redaction import Redactor, secrets_redactor
 from kin_nb.core.session.log import SessionLog, new_session_id, session_log
-from kin_nb.core.session.metadata import config_snapshot, session_surroundings
+from kin_nb.core.session.metadata import config_snapshot, session_metadata
 from kin_nb.core.session.recorder import TurnRecorder
 
 NOTE = "[note: not covered by undo"
@@ -19,10 +19,9 @@ _FREE_SPACE = "Free space there, or set KIN_HOME to a folder on another disk."
 
 
 class SessionStorage:
-    """Whether what a session writes is kept: its log, its whole outputs, the snapshots of files that undo needs.
+    """Write failures of a session: of its log, its full outputs, and the file snapshots that undo needs.
 
-    Each of them reports its failures, which become warnings at once; everything that depends on them asks here. Usable
-    from any thread.
+    Each part reports its failures, which become warnings at once. Usable from any thread.
     """
 
     def __init__(self, log: Callable[[], SessionLog], warn: Callable[[str], None]) -> None:
@@ -31,19 +30,19 @@ class SessionStorage:
         self.unkept = ""
         """Why the last snapshot of the files was not kept, "" when it was."""
 
-    def history_failed(self, why: str) -> None:
-        """The file history could not be written or read. `why`: the StoreError's text."""
+    def report_history_failure(self, why: str) -> None:
+        """Warn that the file history cannot be written or read. `why`: the StoreError's text."""
         self._history_failed = True
         self._warn(f"{why[:1].upper()}{why[1:]}: undo cannot restore what calls change now.\n{_FREE_SPACE}")
 
     @property
     def log_failure(self) -> str:
-        """Why what happens now is not in the log, "" when it is."""
+        """Why the log is not written any longer, "" while it is."""
         return self._log().failure
 
     @property
     def failed(self) -> bool:
-        """Whether anything of the session could not be written since it began or was resumed."""
+        """Whether any write failed since the session started or was resumed."""
         log = self._log()
         return self._history_failed or bool(log.failure) or log.lost_output
 
@@ -57,15 +56,17 @@ class SessionStorage:
         return ""
 
     def note(self, unkept: str) -> str:
-        """What the result of a call begins with that undo does not cover; `unkept`: why its snapshot was not kept, or ""."""
+        """Return the first line of a result whose call undo does not cover. `unkept`: why its snapshot was not kept, or ""."""
         if unkept:
             return f"{NOTE}: {unkept}]"
         return f"{NOTE} once this session is closed: {self.log_failure}]" if self.log_failure else ""
 
 
 class SessionJournal:
-    """`session_id` changes when the conversation is cleared or compacted (seed 000); the log, its folder and the
-    notebook keep `root_id`. `warnings` are the log's own and those of `storage`, for whoever tells the person.
+    """The session's log and what may be written to it.
+
+    `session_id` changes when the conversation is cleared or compacted; the log, its folder and the notebook keep
+    `root_id`. `warnings`: write failures that the user has not seen yet.
     """
 
     def __init__(self, config: KinConfig, root: Path, session_id: str | None, log: SessionLog | None) -> None:
@@ -74,7 +75,7 @@ class SessionJournal:
         self.log = log or session_log(self.root_id, config.session_logging, self.warnings.append)
         self.storage = SessionStorage(lambda: self.log, self.warn)
         self.header: dict[str, Any] = {}
-        """What the log and the session notebook say about the session as a whole; empty until its first prompt."""
+        """The session's metadata in the log and in the session notebook; empty until the first prompt."""
         self._root = root
         self._reported: set[str] = set()
         self._secrets: list[str] = []
@@ -83,7 +84,7 @@ class SessionJournal:
         self.learn_secrets(config)
 
     def warn(self, text: str) -> None:
-        """Each text once: what cannot be written fails again and again."""
+        """Add a warning, unless it is there already: a failed write usually fails again."""
         text = self.without_secrets(text)
         if text not in self.warnings:
             self.warnings.append(text)
@@ -95,23 +96,23 @@ class SessionJournal:
         return new
 
     def recorder(self, turn: TurnRecord) -> TurnRecorder:
-        """Record a turn from now on, in this log and without secrets."""
+        """Start the record of a turn in this log."""
         return TurnRecorder(self.log, self.redact, turn, self.without_secrets, holds_secret=self.holds_secret)
 
     def redact(self, text: str) -> str:
-        """`text` without secrets and without paths of this machine: what may be recorded and shown."""
+        """Remove secrets and paths of this machine, for records and display."""
         return self._redactor.text(text)
 
     def without_secrets(self, text: str) -> str:
-        """`text` as the model may have it: without secrets, paths as they are."""
+        """Remove secrets only, for the model: it needs the paths."""
         return self._for_model.text(text)
 
     def holds_secret(self, text: str) -> bool:
-        """Whether a secret itself is in `text`: for what must stay verbatim or go as a whole."""
+        """Return whether `text` contains a secret: for data that is either kept verbatim or left out."""
         return self._redactor.is_in_json(text)
 
     def learn_secrets(self, config: KinConfig) -> bool:
-        """A key may have been set since the last turn. Returns whether there are others than before."""
+        """Read the secrets of `config` again: a key may have been set since the last turn. Return whether they changed."""
         secrets = secret_values(config)
         if secrets == self._secrets:
             return False
@@ -120,16 +121,15 @@ class SessionJournal:
         return True
 
     def begin(self, header: dict[str, Any], config: KinConfig, system_prompt: str, *, auto_approve: bool) -> None:
-        """Write the log's first line, once; later on, check that no other process continued the log.
+        """Write the log's first line, once; later, check that no other process continued the log.
 
-        Everything that `kin-nb sessions show --json` says comes from the log alone. Raises SessionError; then nothing has
-        happened.
+        The line has all metadata that `kin-nb sessions show --json` shows. Raises SessionError; then nothing was written.
         """
-        if self.log.begun:
+        if self.log.has_header:
             self.log.check()
             return
         private = {
-            **session_surroundings(self._root),
+            **session_metadata(self._root),
             "auto_approve": auto_approve,
             "system_prompt_text": self.redact(system_prompt),
             "config": config_snapshot(config),
@@ -139,14 +139,14 @@ class SessionJournal:
             self._renamed("clear")
 
     def rename(self, why: str) -> None:
-        """Take a new `session_id`, and note it in the log."""
+        """Set a new `session_id` and log it."""
         self.session_id = new_session_id()
-        if self.log.begun:
+        if self.log.has_header:
             self._renamed(why)
 
-    def between_turns(self, record: ClearRecord | CompactRecord) -> None:
-        """Log what moves the conversation between turns; not before anything was asked, when there is nothing to move."""
-        if self.log.begun:
+    def append_move(self, record: ClearRecord | CompactRecord) -> None:
+        """Log a clear or a compaction between turns. Before the first prompt there is nothing to log."""
+        if self.log.has_header:
             self.log.append(record.type, record=record.model_dump(mode="json"))
 
     def _renamed(self, why: str) -> None:

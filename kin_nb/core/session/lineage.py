@@ -1,4 +1,4 @@
-"""Which record comes after which: ids, parents, and the order in which records were made."""
+"""The tree of records: ids, parents, and the order in which they were made."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from kin_nb.core.records import END, NEAREST, ClearRecord, Ref, Sent, SessionRec
 
 
 def new_id() -> str:
-    """Return an id for a record that begins now: 16 hex digits."""
+    """Return a random record id: 16 hex digits."""
     return secrets.token_hex(8)
 
 
 def derived_id(session: str, kind: str, number: int) -> str:
-    """Return the id of a record that has none: the same for everybody who reads that session."""
+    """Return the id of a record that was stored without one: every reader computes the same."""
     return sha256([session, kind, number])[:16]
 
 
 class Lineage:
-    """The records of a session in their order, and the place of its conversation among them.
+    """The tree of a session's records, and the conversation's head in it.
 
-    `head`: what the next record comes after; None when the conversation is empty. `seq`: the highest that is known.
+    `head`: parent of the next record; None when the conversation is empty. `seq`: the highest known sequence number.
     """
 
     def __init__(self, seq: int = 0) -> None:
         self.head: Ref | None = None
         self._cleared: Ref | None = None
-        """Where the conversation was that was cleared, while no record came after the clear."""
+        """Head of the cleared conversation, until a record follows the clear."""
         self._parents: dict[str, Ref | None] = {}
-        """By the id of a turn or a compaction the place before it in its conversation, as far as that is known here."""
+        """The parents of turns and compactions, by id, as far as known."""
         self._previous: dict[str, Ref | None] = {}
-        """The same; of the first record after a clear the place that was cleared, which undo can reach."""
+        """The same, except for the first record after a clear: it has the cleared head, which undo can reach."""
         self.seq = seq
 
     def next(self, head: Ref | None = None) -> dict[str, Any]:
-        """Return id, parent, seq and ancestors of a record that is made now. `head`: of an undo, where it leads to."""
+        """Return id, parent, seq and ancestors of the next record. `head`: the new head, for the record of an undo."""
         return {
             "id": new_id(),
             "parent": self.head,
@@ -46,15 +46,15 @@ class Lineage:
 
     @property
     def position(self) -> tuple[Ref | None, Ref | None]:
-        """Head, and the place that was cleared just before: what `move_to` takes."""
+        """(head, head of the conversation that was just cleared): the argument of `move_to`."""
         return self.head, self._cleared
 
     def move_to(self, position: tuple[Ref | None, Ref | None]) -> None:
-        """Set the place of the conversation, without a record of it."""
+        """Set the head, without a record."""
         self.head, self._cleared = position
 
-    def take(self, record: SessionRecord) -> None:
-        """Move to where `record` leads. A parent that is not known is taken for the record before it."""
+    def add(self, record: SessionRecord) -> None:
+        """Add `record` and move the head to it, or to its target for an undo. An unknown parent is replaced by the head."""
         self.seq = max(self.seq, record.seq)
         match record:
             case UndoRecord():
@@ -71,36 +71,36 @@ class Lineage:
                 self._previous[record.id] = parent or self.head or self._cleared
                 self.move_to((record.head, None))
 
-    def know(self, records: Iterable[SessionRecord]) -> None:
-        """Make what comes next come after these too."""
+    def see(self, records: Iterable[SessionRecord]) -> None:
+        """Raise `seq`, so that the next record is numbered after `records`."""
         self.seq = max([self.seq, *(record.seq for record in records)])
 
     def before(self, record_id: str) -> Ref | None:
-        """Return the place before that turn or compaction in its conversation."""
+        """Return the parent of a turn or a compaction."""
         return self._parents[record_id]
 
     def before_first(self, undo: UndoRecord) -> Ref | None:
-        """Return the place before all of the turns that `undo` names, also where that is before a clear."""
+        """Return the ref before all turns that `undo` names, also when it is before a clear."""
         return self._previous.get(undo.turn_ids[0])
 
     def position_before(self, turn_id: str) -> tuple[Ref | None, Ref | None]:
-        """Return the position that undo of that turn leads to."""
+        """Return the position after an undo of that turn."""
         parent = self._parents[turn_id]
         return parent, self._previous[turn_id] if parent is None else None
 
-    def line(self) -> Iterator[Ref]:
-        """The places that lead to here, the last first: turns and compactions, also those before a clear."""
-        yield from self.line_to(self.position)
+    def path(self) -> Iterator[Ref]:
+        """Yield the refs from the current position to the root, the last first, also those before a clear."""
+        yield from self.path_to(self.position)
 
-    def line_to(self, position: tuple[Ref | None, Ref | None]) -> Iterator[Ref]:
-        """The same for another position."""
+    def path_to(self, position: tuple[Ref | None, Ref | None]) -> Iterator[Ref]:
+        """Yield the refs from `position` to the root, the last first."""
         place = position[0] or position[1]
         while place is not None:
             yield place
             place = self._previous[place.id]
 
     def conversation(self) -> Iterator[Ref]:
-        """The places of the conversation, the last first: what the model is told of."""
+        """Yield the refs of the conversation that the model sees, the last first."""
         place = self.head
         while place is not None:
             yield place
@@ -115,9 +115,9 @@ class Lineage:
 
 
 def with_ids(records: Iterable[Sent], session: str = "", *, after: int = 0) -> list[Sent]:
-    """Give an id and a place to those of `records` that have none: each comes after the one before it.
+    """Return `records` with ids and parents: a record without an id gets the one before it as its parent.
 
-    `session`: the ids follow from it and the number of each turn; "": they are random. `after`: the `seq` that they come after.
+    `session`: the ids are derived from it and the turn number; "": random ids. `after`: the `seq` before the first.
     """
     found: list[Sent] = []
     lineage = Lineage(after)
@@ -128,15 +128,15 @@ def with_ids(records: Iterable[Sent], session: str = "", *, after: int = 0) -> l
             if session and isinstance(record, TurnRecord):
                 made["id"] = derived_id(session, record.type, record.turn)
             record = record.model_copy(update=made)
-        lineage.take(record)
+        lineage.add(record)
         found.append(record)
     return found
 
 
-def turns_along(line: Iterable[Ref], turns: Iterable[TurnRecord]) -> list[TurnRecord]:
-    """Return those of `turns` that `line` names, the last first there and the first first here.
+def turns_on_path(line: Iterable[Ref], turns: Iterable[TurnRecord]) -> list[TurnRecord]:
+    """Return the turns on `line`, the oldest first. `line` has the last ref first.
 
-    One that the line leaves before a step keeps the steps until there; one that it leaves before its prompt is left out.
+    A turn that is left before one of its steps keeps the earlier steps; one that is left before its prompt is omitted.
     """
     known = {turn.id: turn for turn in turns}
     found = []

@@ -1,7 +1,7 @@
-"""The session log: append-only JSON lines under `~/.kin-code/sessions/<id>/log.jsonl`.
+"""The session log: append-only JSON lines in `~/.kin-code/sessions/<id>/log.jsonl`.
 
-Each line is handed to the operating system before its effect happens; one fsync at the end of a turn. What a line
-costs depends on that line alone. A full disk is reported once, and the session continues in memory.
+Each line is written before its effect happens; one fsync at the end of a turn. The cost of a line depends on that
+line alone. A full disk is reported once, and the session continues in memory.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kin_nb.core.paths import kin_home, private_folder
 from kin_nb.core.session.encryption import (
     LineCipher,
     SessionKeys,
+    decrypt_records,
     is_encrypted,
-    ready_to_append,
-    sealed_records,
+    prepare_append,
     write_all,
 )
-from kin_nb.core.session.errors import SessionInUseError, SessionWentOnError
+from kin_nb.core.session.errors import SessionContinuedElsewhereError, SessionInUseError
+from kin_nb.core.session.full_outputs import write_output
 from kin_nb.core.session.state import Totals
-from kin_nb.core.session.whole_outputs import write_output
 
 if TYPE_CHECKING:
     from kin_nb.core.config import SessionLoggingConfig
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 LOG_FORMAT = 1
 LOG_NAME = "log.jsonl"
 INCOMPLETE_NAME = "incomplete"
-"""An empty file next to a log that lacks its last records: a full disk still takes one. A resume's first record replaces it."""
-LOST = "What happens from here on, and undo of it, is lost when it is closed. Free space, then begin a new session."
+"""An empty file next to a log that lacks its last records: a full disk still has room for it. Removed by the next resume."""
+LOST = "Everything after this point, and undo of it, is lost when it is closed. Free space, then start a new session."
 
 Warn = Callable[[str], None]
 
@@ -47,27 +47,29 @@ def new_session_id() -> str:
 
 
 def sessions_root(save_dir: str = "") -> Path:
-    """Where sessions are kept. `save_dir`: `[session_logging] save_dir`, "" for ~/.kin-code/sessions."""
+    """Return the folder of all sessions. `save_dir`: `[session_logging] save_dir`, "" for ~/.kin-code/sessions."""
     return Path(save_dir).expanduser().absolute() if save_dir else kin_home() / "sessions"
 
 
 def session_log(session_id: str, settings: SessionLoggingConfig, warn: Warn | None = None) -> SessionLog:
-    """The log of a new session, as `[session_logging]` wants it."""
+    """Return the log of a new session, with the settings of `[session_logging]`."""
     kind = SessionLog if settings.enabled else UnwrittenLog
     folder = sessions_root(settings.save_dir) / session_id
     return kind(session_id, folder=folder, warn=warn, keys=SessionKeys(settings, warn))
 
 
 class SessionLog:
-    """Appends records of one session. The folder is made with the first record, mode 0700; the file has 0600.
+    """Append the records of one session. The folder is created with the first record, mode 0700; the file has 0600.
 
-    The file is locked while it is open, so that two agents never write into one session; the lock ends with the process,
-    however that ends. The first append raises SessionInUseError when somebody else has the lock, and SessionWentOnError
-    when somebody else had it since this was closed. `went_on`: `check` found that out.
-    `failure`: why records reach the file no longer, "" while they do. `lost_output`: a whole output could not be kept.
-    `begun`: the session's header is in the log. `start_time` is the header's, "" before. `keys` say whether a new log is
-    encrypted, and open one that is; without them it is plain, or opened with the user's own. The first append raises
-    EncryptedSessionError where there is no key: nothing is written in clear that was to be encrypted.
+    The file is locked while it is open, so that two agents never write to one session; the lock ends with the process.
+    The first append raises SessionInUseError when another process holds the lock, SessionContinuedElsewhereError when
+    another process has written since this log was closed, and EncryptedSessionError when a session to be encrypted has
+    no key: then nothing is written in plain text.
+
+    `failure`: why records are no longer written, "" while they are. `lost_output`: a full output could not be saved.
+    `has_header`: the session's header is in the log. `start_time` is the header's, "" before that.
+    `continued_elsewhere`: `check` raised SessionContinuedElsewhereError. `keys`: whether a new log is encrypted, and the
+    key of one that is; without them a new log is plain, and an encrypted one is opened with the user's own keys.
     """
 
     def __init__(
@@ -81,9 +83,9 @@ class SessionLog:
         self.session_id = session_id
         self.folder = folder or sessions_root() / session_id
         self.path = self.folder / LOG_NAME
-        self.begun = False
+        self.has_header = False
         self.start_time = ""
-        self.went_on = False
+        self.continued_elsewhere = False
         self._warn, self._keys = warn, keys
         self._cipher: LineCipher | None = None
         self._file: int | None = None
@@ -97,9 +99,9 @@ class SessionLog:
     def lock(
         cls, session_id: str, folder: Path, warn: Warn | None = None, keys: SessionKeys | None = None
     ) -> SessionLog:
-        """The log of a stored session, open and locked. Raises SessionInUseError, EncryptedSessionError.
+        """Return the log of a stored session, open and locked. Raises SessionInUseError, EncryptedSessionError.
 
-        `go_on_after` must tell it what it holds, read after this, before anything is appended.
+        Read the log after this call, and pass its header and totals to `resume_after` before the first append.
         """
         log = cls(session_id, folder=folder, warn=warn, keys=keys)
         log._seen = None
@@ -109,29 +111,30 @@ class SessionLog:
             log._give_up(error)
         return log
 
-    def go_on_after(self, header: Mapping[str, Any], totals: Totals) -> None:
-        """The session is resumed: a line says so before the next record, and only if there is one."""
-        self.begun = self._resumes = True
+    def resume_after(self, header: Mapping[str, Any], totals: Totals) -> None:
+        """Resume the session: the next append writes the line `resumed` first."""
+        self.has_header = self._resumes = True
         self.start_time, self._totals = str(header.get("start_time") or ""), totals
 
     def check(self) -> None:
-        """Before a turn, and before what is between turns is changed. Also without locks: is all of the log known here?
+        """Check, also on file systems without locks, that no other process has written to the log.
 
-        Raises SessionInUseError, SessionWentOnError; then the log is closed, and may be resumed.
+        Call it before a turn and before a change between turns. Raises SessionInUseError, and
+        SessionContinuedElsewhereError; then the log is closed, and may be resumed.
         """
-        if not (self.begun and self.is_written):
+        if not (self.has_header and self.is_written):
             return
         try:
             _check_seen(self._open(), self.session_id, self._seen)
-        except SessionWentOnError:
-            self.went_on = True
+        except SessionContinuedElsewhereError:
+            self.continued_elsewhere = True
             self.close()
             raise
         except OSError as error:
             self._give_up(error)
 
     def append(self, type_: str, **fields: Any) -> None:
-        """One line. `fields` hold text, whole numbers and records' dumps; the time is added here."""
+        """Append one line. `fields` hold text, integers and dumps of records; the time is added here, in milliseconds."""
         if self._resumes:
             self._resumes = False
             mark = self.folder / INCOMPLETE_NAME
@@ -140,10 +143,13 @@ class SessionLog:
                 mark.unlink(missing_ok=True)
         self._write({"type": type_, "time": _now(), **fields})
         if type_ == "session":
-            self.begun, self.start_time = True, str(fields.get("start_time") or "")
+            self.has_header, self.start_time = True, str(fields.get("start_time") or "")
 
-    def keep(self, output: bytes) -> str:
-        """Put an output beside the log, on any thread: its name, for the record that comes next; "" when it is not kept."""
+    def save_output(self, output: bytes) -> str:
+        """Write an output to a file next to the log. Return the file's name, "" when it could not be written.
+
+        May be called from any thread.
+        """
         if self._file is None or not self.is_written:
             return ""
         try:
@@ -152,22 +158,23 @@ class SessionLog:
             self.lost_output = True
             if self._warn is not None:
                 self._warn(
-                    f"The whole output of a call was not kept ({error.strerror}); the log has what the model got."
+                    f"The full output of a tool call was not saved ({error.strerror}).\n"
+                    "The session log has the shortened output that the model got. Free space to save the next ones."
                 )
             return ""
 
     @property
     def is_written(self) -> bool:
-        """Whether records reach a file. Not with `[session_logging] enabled = false`, nor on a full disk."""
+        """Whether records are written: False with `[session_logging] enabled = false`, and after a write failed."""
         return not self.failure
 
     @property
-    def is_ours(self) -> bool:
-        """Nobody else can have the session now: its file is open here, or none is written."""
+    def is_exclusive(self) -> bool:
+        """Whether no other process can open the session: its file is locked here, or no file is written."""
         return self._file is not None or not self.is_written
 
     def sync(self) -> None:
-        """The turn is over: make it survive a power cut."""
+        """Flush the log to the disk (fsync), so that the turn survives a power cut."""
         if self._file is not None and not self.failure:
             try:
                 os.fsync(self._file)
@@ -176,7 +183,7 @@ class SessionLog:
                 self._mark_incomplete()
 
     def close(self) -> None:
-        """Others may open the session now."""
+        """Close and unlock the file. The next append opens it again."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -199,11 +206,11 @@ class SessionLog:
             self._mark_incomplete()
 
     def _open(self) -> int:
-        """The file, opened and locked when it is not. Raises as `_open_locked`, and EncryptedSessionError."""
+        """Return the file, open and locked. Raises what `_open_locked` raises, and EncryptedSessionError."""
         if self._file is None:
             file = _open_locked(self.path, self.session_id, self._seen)
             try:
-                self._cipher = ready_to_append(file, self._keys)
+                self._cipher = prepare_append(file, self._keys)
                 _end_torn_line(file)
                 self._seen = os.fstat(file).st_size
             except BaseException:
@@ -223,20 +230,20 @@ class SessionLog:
 
 
 class UnwrittenLog(SessionLog):
-    """`[session_logging] enabled = false`: nothing is written, no folder is made."""
+    """The log with `[session_logging] enabled = false`: nothing is written, no folder is created."""
 
     @property
     def is_written(self) -> bool:
         return False
 
     def _write(self, record: dict[str, Any]) -> None:
-        """The session lives in memory only."""
+        """Write nothing: the session is in memory only."""
 
 
 def _open_locked(path: Path, session_id: str, seen: int | None) -> int:
-    """Its descriptor. `seen`: bytes that the writer knows of, 0 for a new log; None: whatever there is will be read.
+    """Return the file's descriptor. `seen`: the size in bytes that the writer knows, 0 for a new log; None: not read yet.
 
-    Raises SessionInUseError, SessionWentOnError; OSError, also when what was seen is gone: no log begins in the middle.
+    Raises SessionInUseError, SessionContinuedElsewhereError; OSError, also when a log that was seen is deleted.
     """
     if not seen:
         private_folder(path.parent)
@@ -252,13 +259,13 @@ def _open_locked(path: Path, session_id: str, seen: int | None) -> int:
 
 
 def _check_seen(file: int, session_id: str, seen: int | None) -> None:
-    """Raises SessionWentOnError, OSError."""
+    """Raises SessionContinuedElsewhereError, OSError."""
     if seen is not None and os.fstat(file).st_size != seen:
-        raise SessionWentOnError(session_id)
+        raise SessionContinuedElsewhereError(session_id)
 
 
 def _end_torn_line(file: int) -> None:
-    """A crash may have left half a line: what comes next begins its own."""
+    """End an incomplete last line, which a crash may leave: the next record gets a line of its own."""
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
         os.write(file, b"\n")
@@ -270,7 +277,7 @@ def _lock(file: int, session_id: str) -> None:
     except BlockingIOError:
         raise SessionInUseError(session_id) from None
     except OSError:
-        return  # a file system without locks: better a log than none
+        return  # a file system without locks: log without one
 
 
 def _now() -> int:
@@ -278,14 +285,14 @@ def _now() -> int:
 
 
 def read_lines(path: Path, keys: SessionKeys | None = None) -> Iterator[dict[str, Any]]:
-    """The log's records. A line that makes no sense is skipped: a crash cut it.
+    """Yield the log's records. Lines that are not valid JSON objects are skipped: a crash cut them.
 
-    An encrypted log is opened with `keys`, or the user's own. Raises EncryptedSessionError, and UnreadableSessionError for
-    an encrypted log that was tampered with.
+    An encrypted log is opened with `keys`, or with the user's own. Raises EncryptedSessionError, and
+    UnreadableSessionError for an encrypted log that was changed.
     """
     with path.open("rb") as file:
         first = file.readline()
-        lines = sealed_records(file, first, path, keys) if is_encrypted(first) else chain((first,), file)
+        lines = decrypt_records(file, first, path, keys) if is_encrypted(first) else chain((first,), file)
         for line in lines:
             record = parse_line(line)
             if record is not None:

@@ -1,4 +1,4 @@
-"""What the first line of a session's log says about it as a whole: its header, where and when it began, its settings."""
+"""Metadata in the first line of a session log: the header, the place and time of the start, the settings."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from kin_nb.core.workspace_commit import git_head
 def session_header(
     session_id: str, config: KinConfig, *, system_prompt: str, tools: list[AvailableTool]
 ) -> dict[str, Any]:
-    """As the session is at its first prompt; `system_prompt` without secrets and places of this machine."""
+    """Return the header of a session at its first prompt. `system_prompt`: redacted."""
     return {
         "format": LOG_FORMAT,
         "session": session_id,
         "model": config.get_active_model().alias,
-        **workspace_place(config),
+        **workspace_location(config),
         "system_prompt": sha256(system_prompt),
         "tools": sha256([tool.model_dump() for tool in tools]),
     }
 
 
-def workspace_place(config: KinConfig) -> dict[str, Any]:
-    """Where the session works: the folder, and the commit and branch of git. A branch that is called after a secret is unknown."""
+def workspace_location(config: KinConfig) -> dict[str, Any]:
+    """Return the workspace folder, and its git commit and branch. A branch whose name contains a secret is None."""
     root = config.effective_workdir
     head = git_head(root)
     branch, no_place = head.recorded_branch, Path("/")
@@ -40,10 +40,10 @@ def workspace_place(config: KinConfig) -> dict[str, Any]:
     return {"workspace": str(root), "commit": head.commit, "branch": branch}
 
 
-def session_surroundings(workdir: Path) -> dict[str, Any]:
-    """start_time (ISO 8601, seconds, with the offset from UTC), git_commit, git_branch, username, environment.
+def session_metadata(workdir: Path) -> dict[str, Any]:
+    """Return start_time (ISO 8601, seconds, with UTC offset), git_commit, git_branch, username, environment.
 
-    No process is started, nothing raises: what is not known is None, the user's name "".
+    Starts no process and does not raise: unknown values are None, an unknown user name is "".
     """
     head = git_head(workdir)
     return {
@@ -63,9 +63,9 @@ def _username() -> str:
 
 
 def config_snapshot(config: KinConfig) -> dict[str, Any]:
-    """`config_snapshot` of seed 000's document. Chosen fields only: no server's address, header, variable or command.
+    """Return selected settings for the session document: no address, header, variable or command of a server.
 
-    Settings of tools may hold anything: texts under a secret's name are left out, all others redacted.
+    Settings of tools may contain anything: texts under the name of a secret are left out, all others are redacted.
     """
     snapshot = {
         "active_model": config.get_active_model().alias,

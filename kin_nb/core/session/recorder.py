@@ -1,4 +1,4 @@
-"""TurnRecorder: one turn becoming its record, line by line in the log and whole in memory."""
+"""TurnRecorder: write the record of one turn, line by line to the log and complete in memory."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kin_nb.core.records import (
     TurnRecord,
 )
 from kin_nb.core.redaction import redact_json
+from kin_nb.core.session.full_outputs import limited
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.state import INTERRUPTED
-from kin_nb.core.session.whole_outputs import limited
 from kin_nb.core.stopping import Stop
 
 _RARE = {"bound", "hint", "no_undo"}
-"""Fields of few calls: a line of the log has them where there is such."""
+"""Fields that few calls have: a log line has them only when they are not empty."""
 
 
 class TurnRecorder:
-    """Owns the turn's record while it grows. Every text passes `redact` first: no secret and no path of this machine.
+    """Owns the turn's record while the turn runs. `redact` removes secrets and paths of this machine from every text.
 
-    `without_secrets`: the same for the model, which needs the paths. Only a provider's own data stays verbatim, because a
-    changed signature is worth nothing; where `holds_secret` finds a secret in it, it is not recorded.
+    `without_secrets`: the same for the model, which needs the paths. A provider's own data stays verbatim, because a
+    changed signature is invalid; it is not recorded when `holds_secret` finds a secret in it.
 
-    The log gets what is new only, so a line's size depends on that line alone.
+    A log line holds only what is new, so that its size depends on that line alone.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TurnRecorder:
         log.append("turn", record=self.record.model_dump(mode="json", exclude={"steps"}))
 
     def reply(self, step: RecordedStep) -> RecordedStep:
-        """The reply is complete; its calls are pending. Returns the step as recorded."""
+        """Record a complete reply; its calls are pending. Return the step as recorded."""
         text = self._redact
         calls = tuple(self._redacted_call(call) for call in step.calls)
         texts = {"content": text(step.content), "reasoning": text(step.reasoning), "injected": text(step.injected)}
@@ -65,53 +65,53 @@ class TurnRecorder:
         self._log.append("reply", step=step.model_dump(mode="json", exclude_defaults=True))
         return step
 
-    def went_back(self, dmail: RecordedDMail) -> None:
-        """A D-Mail was delivered; the next step holds it, if there is one."""
-        told = dmail.model_copy(update={"message": self._redact(dmail.message)})
-        self.record = self.record.model_copy(update={"dmail": told})
-        self._log.append("dmail", dmail=told.model_dump(mode="json"))
+    def dmail(self, dmail: RecordedDMail) -> None:
+        """Record a delivered D-Mail: the next step holds it, if there is one."""
+        redacted = dmail.model_copy(update={"message": self._redact(dmail.message)})
+        self.record = self.record.model_copy(update={"dmail": redacted})
+        self._log.append("dmail", dmail=redacted.model_dump(mode="json"))
 
-    def compacted(self, compaction: RecordedCompaction) -> None:
-        """The conversation was compacted; the next step holds it, if there is one, else the turn."""
+    def compaction(self, compaction: RecordedCompaction) -> None:
+        """Record a compaction: the next step holds it, if there is one, else the turn."""
         new = self._redacted_compaction(compaction)
         self.record = self.record.model_copy(update={"compaction": new.joined_to(self.record.compaction)})
         self._log.append("compaction", compaction=new.model_dump(mode="json"))
 
     def warn(self, message: str) -> None:
-        """Something could not be used in this turn."""
+        """Record a warning."""
         self.record = self.record.model_copy(update={"warnings": (*self.record.warnings, self._redact(message))})
         self._log.append("warning", message=self.record.warnings[-1])
 
     def run(self, call_id: str, **fields: Any) -> RecordedCall:
-        """The call is decided and about to run (or be refused): decision, summary, edited_arguments."""
+        """Record that a call is about to run, or is refused: decision, summary, edited_arguments."""
         return self._update("run", call_id, fields)
 
     def result(self, call_id: str, *, whole: str = "", **fields: Any) -> RecordedCall:
-        """The call has ended: status, output, exit, milliseconds, files. `whole`: what `keep` gave, for the log alone."""
+        """Record the result: status, output, exit, milliseconds, files. `whole`: the name from `save_output`, only logged."""
         return self._update("result", call_id, fields, {"whole": whole} if whole else {})
 
     @property
     def session_id(self) -> str:
-        """Of the log: what `kin-nb sessions` lists."""
+        """The log's session id, which `kin-nb sessions` lists."""
         return self._log.session_id
 
     @property
-    def keeps(self) -> bool:
-        """Whether whole outputs are kept. False where no log is written."""
+    def saves_outputs(self) -> bool:
+        """Whether full outputs are saved. False when no log is written."""
         return self._log.is_written
 
-    def keep(self, redacted: str, more: int = 0) -> str:
-        """Keep a whole output, and how many bytes came after it. The name of its file, "" when that is not written."""
-        return self._log.keep(limited(redacted, more))
+    def save_output(self, redacted: str, more: int = 0) -> str:
+        """Save a full output; `more`: bytes after it that are not saved. Return the file's name, "" when not written."""
+        return self._log.save_output(limited(redacted, more))
 
     def interrupt_open_calls(self) -> list[RecordedCall]:
-        """Answer every pending call of the last step "interrupted"; returns those answered now."""
+        """Record every pending call of the last step as interrupted, and return these calls."""
         if not self.record.steps:
             return []
         return [self.interrupt(call.id) for call in self.record.steps[-1].calls if call.status == "pending"]
 
     def interrupt(self, call_id: str, output: str = INTERRUPTED, **fields: Any) -> RecordedCall:
-        """The call was stopped before it had a result: `output` says what it printed, the other fields what it changed."""
+        """Record that a call was stopped before it had a result. `output`: what it printed until then."""
         return self.result(call_id, status="interrupted", output=output, **fields)
 
     def end(
@@ -123,7 +123,7 @@ class TurnRecorder:
         milliseconds: int = 0,
         begun: int | None = None,
     ) -> TurnRecord:
-        """Close the turn, once; a second call changes nothing. `begun`: how many steps had begun."""
+        """Close the turn; a second call changes nothing. `begun`: the number of steps that had started."""
         if self.record.outcome == "running":
             ending = {
                 "outcome": outcome,
@@ -140,7 +140,7 @@ class TurnRecorder:
         return self.record
 
     def _update(
-        self, type_: str, call_id: str, fields: dict[str, Any], besides: Mapping[str, Any] | None = None
+        self, type_: str, call_id: str, fields: dict[str, Any], extra: Mapping[str, Any] | None = None
     ) -> RecordedCall:
         for key in ("output", "summary", "uncovered", "hint", "no_undo"):
             if isinstance(fields.get(key), str):
@@ -161,7 +161,7 @@ class TurnRecorder:
             update={"steps": (*self.record.steps[:-1], step.model_copy(update={"calls": calls}))}
         )
         call = next(call for call in calls if call.id == call_id)
-        self._log.append(type_, call=call.model_dump(mode="json", include={"id", *fields}), **(besides or {}))
+        self._log.append(type_, call=call.model_dump(mode="json", include={"id", *fields}), **(extra or {}))
         return call
 
     def _redacted_call(self, call: RecordedCall) -> RecordedCall:

@@ -1,7 +1,6 @@
-"""SessionState: what the lines of a session's log come to. The only place that interprets them; each is read once, in order.
+"""SessionState: reduce the lines of a session log to a state. The only module that interprets them.
 
-Totals are the part of it that a list of sessions shows: carried along in the log itself, at the end of each turn, so that no
-long log has to be read for a list.
+The line at the end of each turn carries Totals, so that a list of sessions does not read long logs.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from kin_nb.core.session.errors import LogRecordError
 from kin_nb.core.session.lineage import with_ids
 
 INTERRUPTED = "interrupted before it had a result"
-"""What a call has for a result that was cut off: by a person, or with the program."""
+"""The result of a call that the user, or the end of the program, interrupted."""
 _RECORDS: Mapping[str, type[SessionRecord]] = {
     "turn": TurnRecord,
     "undo": UndoRecord,
     "clear": ClearRecord,
     "compact": CompactRecord,
 }
-"""By the type of the line that holds one; an undo's line holds a redo as well."""
+"""Record classes by line type; the line "undo" holds a redo too."""
 
 
 class Totals(Record):
-    """Over the whole log, whatever was cleared or compacted. `tokens`: prompt and completion; `model`: the last turn's."""
+    """Totals of the whole log, with cleared and undone turns. `tokens`: prompt and completion; `model`: the last turn's."""
 
     turns: int = 0
     tokens: int = 0
     model: str = ""
 
     def after(self, line: Mapping[str, Any]) -> Totals:
-        """The totals when `line` has been appended. A line that is none of ours may raise, or give odd totals."""
+        """Return the totals after `line`. An invalid line may raise, or give wrong totals."""
         match line.get("type"):
             case "end" if "totals" in line:
                 return Totals.model_validate(line["totals"])
@@ -52,7 +51,7 @@ class Totals(Record):
                 return self._and(line["records"])
             case "turn" | "compact":
                 return self._and([line["record"]])
-            case "reply":  # its compaction has a line of its own
+            case "reply":  # its compaction has its own line
                 return self._plus(_tokens({**line["step"], "compaction": None}))
             case "compaction":
                 return self._plus(_own(line["compaction"]))
@@ -70,7 +69,7 @@ class Totals(Record):
 
 
 def _tokens(record: Mapping[str, Any]) -> int:
-    """Of a turn, a step or a call as it was dumped, and of all that it holds."""
+    """Return the tokens of a dumped turn, step or call, with everything inside it."""
     parts = filter(None, [record.get("compaction"), record.get("subagent")])
     inner = [*record.get("steps", ()), *record.get("calls", ())]
     return _own(record) + sum(map(_own, parts)) + sum(map(_tokens, inner))
@@ -83,30 +82,30 @@ def _own(record: Mapping[str, Any]) -> int:
 
 @dataclass
 class SessionState:
-    """A session as its log tells it. Made by `of`; nothing changes it afterwards."""
+    """The state of a session according to its log. Created by `of`, and not changed afterwards."""
 
     header: dict[str, Any] = field(default_factory=dict)
     """The first line of type "session"; empty when there is none."""
     records: list[SessionRecord] = field(default_factory=list)
-    """All that the session is made of, oldest first. A turn without an end is interrupted: it was cut off."""
+    """All records, oldest first. A turn without an "end" line is interrupted."""
     session_id: str = ""
-    """The newest one, after clear and compact."""
+    """The current id: it changes with clear and compact."""
     started: datetime | None = None
-    """When the header was written, None where the log does not say."""
+    """Time of the header, None if unknown."""
     last_activity: datetime | None = None
-    """When the last line was written, None where the log does not say."""
-    taken_over: set[str] = field(default_factory=set)
-    """The ids of records that the session continued from: a notebook's, which may have more in them."""
+    """Time of the last line, None if unknown."""
+    continued_records: set[str] = field(default_factory=set)
+    """Ids of the records of a session notebook that this session continued; the notebook may have more fields in them."""
     lost_after: set[int] = field(default_factory=set)
     """Numbers of the turns (0: before the first) after which records are missing, because they could not be written."""
-    whole_outputs: dict[str, str] = field(default_factory=dict)
-    """Names of the files that have all of an output, by the call's id (whole_outputs.py)."""
+    full_outputs: dict[str, str] = field(default_factory=dict)
+    """File names of full outputs, by call id (full_outputs.py)."""
     totals: Totals = field(default_factory=Totals)
     unfinished_undos: list[dict[str, Any]] = field(default_factory=list)
-    """The "undoing" lines, with "turns" and "files", of undos that began and that no record of them follows."""
+    """The "undoing" lines, with "turns" and "files", of undos that started and were not completed."""
     call_times: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(type of the log's line, the call's id) -> its time in milliseconds: "run" before a call began, "result" when it had
-    ended. A line without a time is left out."""
+    """Times in milliseconds since 1970, by (line type, call id): "run" before the call, "result" after it. A line without
+    a time is left out."""
     _begun: set[str] = field(default_factory=set)
     """Ids of calls that have a "run" line."""
     _answered: set[str] = field(default_factory=set)
@@ -116,10 +115,10 @@ class SessionState:
 
     @classmethod
     def of(cls, lines: Iterable[dict[str, Any]], session: str = "", *, incomplete: bool = False) -> SessionState:
-        """Read all lines of a log. `session`: what the log's folder is called; ids of turns without one follow from it.
+        """Read all lines of a log. `session`: the name of its folder; ids of turns that have none are derived from it.
 
-        `incomplete`: records are missing after the last line. Types of lines that this version does not know are skipped.
-        Raises LogRecordError for a line that it should know and does not understand.
+        `incomplete`: records are missing after the last line. Unknown line types are skipped.
+        Raises LogRecordError for an invalid line of a known type.
         """
         state = cls()
         line: dict[str, Any] = {}
@@ -127,7 +126,7 @@ class SessionState:
             try:
                 state._read(line)
             except (LookupError, TypeError, ValueError) as error:
-                what = f"record {number}, of type {line.get('type')}, is not one of this version"
+                what = f"record {number}, of type {line.get('type')}, is not valid in this version of kin_nb"
                 raise LogRecordError(what) from error
         state.records = [_ended(record) if isinstance(record, TurnRecord) else record for record in state.records]
         state.records = _with_ids(state.records, session) if session else state.records
@@ -138,9 +137,9 @@ class SessionState:
         return state
 
     def open_calls(self, turn: TurnRecord) -> set[str]:
-        """Return the ids of those calls of the turn's last step that may have begun, and have no result in the log.
+        """Return the ids of the calls of the turn's last step that may have started and have no result in the log.
 
-        Empty for a turn that was not cut off in a call. `turn`: one of `records`, as a rule the last turn.
+        Empty for a turn that was not interrupted in a call. `turn`: one of `records`, usually the last turn.
         """
         if not turn.steps or all(call.status != "interrupted" for call in turn.steps[-1].calls):
             return set()
@@ -172,7 +171,7 @@ class SessionState:
         new = [_RECORDS[record["type"]].model_validate(record) for record in line["records"]]
         self.records += new
         self.totals = self.totals.after(line)
-        self.taken_over |= {record.id for record in new}
+        self.continued_records |= {record.id for record in new}
         self._turn = max((record.turn if isinstance(record, TurnRecord) else 0 for record in new), default=self._turn)
 
     def _append(self, record: SessionRecord, line: dict[str, Any]) -> None:
@@ -182,31 +181,29 @@ class SessionState:
             self._turn = record.turn
 
     def _extend(self, line: dict[str, Any]) -> None:
-        """Extend the last turn. What belongs to a turn is lost with it: it must not end up in another one."""
+        """Extend the last turn. A line of a turn that was not logged is skipped: it must not reach another turn."""
         turn = self.records[-1] if self.records else None
         if not isinstance(turn, TurnRecord):
             return
         self.records[-1] = _extended(turn, line)
-        if (
-            self.records[-1] is not turn and line.get("type") != "end"
-        ):  # what the log says of itself there is counted here
+        if self.records[-1] is not turn and line.get("type") != "end":  # its totals are counted here, not read
             self.totals = self.totals.after(line)
 
     def _note_call(self, kind: str, line: dict[str, Any]) -> None:
-        """Note when the call began or ended, and its whole output; a line that names no call is skipped."""
+        """Note the time of a call's start or end, and its full output; a line without a call id is skipped."""
         call = line.get("call")
         call_id = call.get("id") if isinstance(call, dict) else None
         if not isinstance(call_id, str):
             return
         (self._begun if kind == "run" else self._answered).add(call_id)
         if kind == "result" and "whole" in line:
-            self.whole_outputs[call_id] = str(line["whole"])
+            self.full_outputs[call_id] = str(line["whole"])
         if isinstance(time := line.get("time"), int):
             self.call_times[kind, call_id] = time
 
 
 def _extended(turn: TurnRecord, line: dict[str, Any]) -> TurnRecord:
-    """Return the last turn with what `line` says of it."""
+    """Return `turn` with the data of `line`."""
     match line.get("type"):
         case "failed" if turn.outcome == "done":
             return TurnRecord(**{**dict(turn), "outcome": "error", "message": line["message"]})
@@ -236,7 +233,7 @@ def _with_call(turn: TurnRecord, fields: dict[str, Any]) -> TurnRecord:
 
 
 def _ended(turn: TurnRecord) -> TurnRecord:
-    """Return the turn, interrupted when it has no end."""
+    """Return the turn; as interrupted when it has no "end" line."""
     if turn.outcome != "running":
         return turn
     interrupted = {"status": "interrupted", "output": INTERRUPTED}
@@ -244,12 +241,12 @@ def _ended(turn: TurnRecord) -> TurnRecord:
     for step in turn.steps:
         calls = tuple(call.model_copy(update=interrupted) if call.status == "pending" else call for call in step.calls)
         steps.append(step.model_copy(update={"calls": calls}))
-    ended = {"outcome": "interrupted", "message": "the session ended here", "no_reply": True}  # for all that is known
+    ended = {"outcome": "interrupted", "message": "the session ended here", "no_reply": True}  # as far as is known
     return turn.model_copy(update={"steps": tuple(steps), **ended})
 
 
 def _with_ids(records: Sequence[SessionRecord], session: str) -> list[SessionRecord]:
-    """Give ids to turns that were logged without."""
+    """Return the records with ids for turns that were logged without one."""
     turns = [record for record in records if isinstance(record, TurnRecord)]
     if all(turn.id for turn in turns):
         return list(records)
@@ -258,7 +255,7 @@ def _with_ids(records: Sequence[SessionRecord], session: str) -> list[SessionRec
 
 
 def local_time(milliseconds: float) -> datetime:
-    """Milliseconds since 1970 as a time of day here. Raises ValueError or OverflowError for no such time."""
+    """Convert milliseconds since 1970 to local time. Raises ValueError or OverflowError when out of range."""
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).astimezone()
 
 

@@ -1,4 +1,4 @@
-"""The store: every session under one folder, listed without reading long logs, and found by the beginning of its id."""
+"""The session store: list sessions without reading long logs, and find them by id or prefix."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from kin_nb.core.session.errors import (
     SessionNotFoundError,
     UnreadableSessionError,
 )
+from kin_nb.core.session.full_outputs import read_output
 from kin_nb.core.session.log import INCOMPLETE_NAME, LOG_NAME, SessionLog, Warn, read_lines, sessions_root
 from kin_nb.core.session.state import SessionState
-from kin_nb.core.session.summary import SessionSummary, summarise
-from kin_nb.core.session.whole_outputs import read_output
+from kin_nb.core.session.summary import SessionSummary, summarize
 
 if TYPE_CHECKING:
     from kin_nb.core.config import SessionLoggingConfig
 
 LATEST = "latest"
 SHORTEST_PREFIX = 4
-"""Characters of an id that name a session, at the least."""
+"""Minimum length of an id prefix."""
 _SHOWN = 5
 _MOST_NAMED = 10
-"""Calls in an error's text."""
+"""Most calls that an error lists."""
 
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A session as its log tells it. `id` names the folder. `state`: what its log comes to; the properties are its parts."""
+    """A session read from its log. `id`: the folder's name. The properties return parts of `state`."""
 
     id: str
     folder: Path
@@ -48,7 +48,7 @@ class StoredSession:
 
     @classmethod
     def read(cls, folder: Path, keys: SessionKeys | None = None) -> StoredSession:
-        """Raises UnreadableSessionError, naming the log and the record in it, and EncryptedSessionError."""
+        """Read the session in `folder`. Raises UnreadableSessionError, naming the log and the record, and EncryptedSessionError."""
         path = folder / LOG_NAME
         try:
             incomplete = (folder / INCOMPLETE_NAME).exists()
@@ -58,7 +58,7 @@ class StoredSession:
         except LogRecordError as error:
             raise UnreadableSessionError(path, str(error)) from error
         if not state.header:
-            raise UnreadableSessionError(path, "does not begin with a session's header")
+            raise UnreadableSessionError(path, "the session header is missing")
         return cls(folder.name, folder, state)
 
     @property
@@ -67,12 +67,12 @@ class StoredSession:
 
     @property
     def session_id(self) -> str:
-        """The newest, after clear and compact."""
+        """The current id: it changes with clear and compact."""
         return self.state.session_id
 
     @property
     def records(self) -> tuple[SessionRecord, ...]:
-        """All that the session is made of, in the order in which it happened."""
+        """All records, oldest first."""
         return tuple(self.state.records)
 
     @property
@@ -81,7 +81,7 @@ class StoredSession:
 
     @property
     def moves(self) -> tuple[Moved, ...]:
-        """What moved the conversation between its turns, oldest first."""
+        """The records between turns (undo, redo, clear, compact), oldest first."""
         return tuple(record for record in self.state.records if isinstance(record, Moved))
 
     @property
@@ -93,9 +93,9 @@ class StoredSession:
         return self.state.last_activity
 
     @property
-    def taken_over(self) -> frozenset[str]:
-        """The ids of records that it continued from: a notebook's, which may have more in them."""
-        return frozenset(self.state.taken_over)
+    def continued_records(self) -> frozenset[str]:
+        """Ids of the records of a session notebook that this session continued; the notebook may have more fields in them."""
+        return frozenset(self.state.continued_records)
 
     @property
     def lost_after(self) -> frozenset[int]:
@@ -103,38 +103,34 @@ class StoredSession:
         return frozenset(self.state.lost_after)
 
     @property
-    def whole(self) -> Mapping[str, str]:
-        """The names of the files that have all of an output, by the call's id (whole_outputs.py)."""
-        return self.state.whole_outputs
+    def full_outputs(self) -> Mapping[str, str]:
+        """File names of full outputs, by call id (full_outputs.py)."""
+        return self.state.full_outputs
 
 
 class SessionStore:
-    """`root`: ~/.kin-code/sessions when absent.
-
-    `keys` open encrypted sessions; the user's own when absent.
-    """
+    """The sessions in `root` (default: ~/.kin-code/sessions). `keys` open encrypted ones (default: the user's own)."""
 
     def __init__(self, root: Path | None = None, keys: SessionKeys | None = None) -> None:
         self.root, self._keys = root or sessions_root(), keys
 
     @classmethod
     def configured(cls, settings: SessionLoggingConfig) -> SessionStore:
-        """Where `[session_logging]` keeps sessions, and with its keys."""
+        """Return the store with the folder and the keys of `[session_logging]`."""
         return cls(sessions_root(settings.save_dir), SessionKeys(settings))
 
     def list(self, workdir: Path | None = None) -> Sequence[SessionSummary]:
-        """Every session that has a turn, or those of one workspace; newest activity first. Unreadable ones are left out.
+        """List the sessions that have a turn, of all workspaces or of one; newest activity first.
 
-        Of an encrypted one that no key opens, its id and its age are all there is to tell; no workspace has it.
-
-        A few kilobytes of each log are read, its beginning and its end: 1000 sessions take a fraction of a second.
+        Unreadable sessions are left out. A session that no key opens is listed with its id and age only, and belongs to
+        no workspace. Reads a few kilobytes at both ends of each log: 1000 sessions take a fraction of a second.
         """
         return [summary for summary in self._summaries(workdir) if workdir is None or not summary.locked]
 
     def find(self, name: str = LATEST, workdir: Path | None = None) -> StoredSession:
-        """`latest` or "": the newest session (of `workdir`, when given). Else an id, or a prefix that only one id has.
+        """Find a session. `name`: "latest" or "" for the newest (of `workdir`, when given), an id, or a unique prefix.
 
-        Raises SessionNotFoundError, AmbiguousSessionError (both list what there is), UnreadableSessionError,
+        Raises SessionNotFoundError and AmbiguousSessionError (both list sessions), UnreadableSessionError,
         EncryptedSessionError.
         """
         return StoredSession.read(self._folder_of(name, workdir), self._keys)
@@ -142,9 +138,9 @@ class SessionStore:
     def resume(
         self, name: str = LATEST, workdir: Path | None = None, warn: Warn | None = None
     ) -> tuple[StoredSession, SessionLog]:
-        """The session that `find` finds, and its log to go on in: locked, until it is closed, before it is read.
+        """Return the session that `find` returns, and its log, open for appending and locked until it is closed.
 
-        Raises what `find` raises, and SessionInUseError while somebody else has it open.
+        The log is locked before it is read. Raises what `find` raises, and SessionInUseError when another process has it open.
         """
         folder = self._folder_of(name, workdir)
         log = SessionLog.lock(folder.name, folder, warn, self._keys)
@@ -153,12 +149,12 @@ class SessionStore:
         except BaseException:
             log.close()
             raise
-        log.go_on_after(stored.header, stored.state.totals)
+        log.resume_after(stored.header, stored.state.totals)
         return stored, log
 
     def _summaries(self, workdir: Path | None) -> Sequence[SessionSummary]:
         wanted = None if workdir is None else workdir.resolve()
-        found = (summarise(folder, wanted, self._keys) for folder in self._folders())
+        found = (summarize(folder, wanted, self._keys) for folder in self._folders())
         return sorted(filter(None, found), key=lambda summary: (summary.last_activity, summary.id), reverse=True)
 
     def _folder_of(self, name: str, workdir: Path | None) -> Path:
@@ -175,21 +171,21 @@ class SessionStore:
             return found[0]
         if found:
             ids = ", ".join(sorted(folder.name for folder in found)[:_SHOWN])
-            raise AmbiguousSessionError(f"{name} begins the ids of {len(found)} sessions: {ids}. Give more of it.")
+            raise AmbiguousSessionError(f"{len(found)} session ids start with {name}: {ids}. Give more characters.")
         raise SessionNotFoundError(f"No session {name} in {self.root}.{self._newest()}")
 
     def _opens(self, summary: SessionSummary) -> bool:
-        """The newest session is encrypted, and only its key tells whether it is the one that is meant: nobody guesses.
+        """Return whether an encrypted session can be read: only then is it known to belong to the workspace.
 
-        Raises EncryptedSessionError. False for one that is damaged: nobody can mean it.
+        False for a damaged one. Raises EncryptedSessionError without its key: an older session is not used instead.
         """
         try:
             StoredSession.read(summary.folder, self._keys)
         except UnreadableSessionError:
             return False
         except EncryptedSessionError as error:
-            advice = f"Session {summary.id} is the newest. To go on with another one, name it"
-            raise EncryptedSessionError(f"{error}\n  {advice}: kin-nb sessions.") from error
+            advice = f"Session {summary.id} is the newest. To continue another one, give its id"
+            raise EncryptedSessionError(f"{error}\n  {advice} (kin-nb sessions lists them).") from error
         return True
 
     def _newest(self) -> str:
@@ -206,7 +202,7 @@ class SessionStore:
 
 
 def _named(folders: Sequence[Path], prefix: str, keys: SessionKeys | None) -> list[Path]:
-    """The folders of sessions with such an id; of those that once had one, after clear or compact, when there is none."""
+    """Return the folders of sessions whose id starts with `prefix`; else of those that had such an id before a clear or compact."""
     if len(prefix) < SHORTEST_PREFIX:
         return []
     own = [folder for folder in folders if folder.name.startswith(prefix)]
@@ -214,7 +210,10 @@ def _named(folders: Sequence[Path], prefix: str, keys: SessionKeys | None) -> li
 
 
 def _was_renamed(path: Path, prefix: str, keys: SessionKeys | None) -> bool:
-    """Text inside a record has its quotes escaped, so this finds keys only. Unknown of an encrypted log without its key."""
+    """Return whether the session had such an id. Quotes inside texts are escaped, so that only keys match.
+
+    False for an encrypted log without its key.
+    """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
             if is_encrypted(log.readline()):
@@ -224,25 +223,25 @@ def _was_renamed(path: Path, prefix: str, keys: SessionKeys | None) -> bool:
         return False
 
 
-def whole_output_of(stored: StoredSession, call_id: str, keys: SessionKeys | None = None) -> str:
-    """All that a call of the session put out: from its file, or from its record when that has all of it.
+def full_output_of(stored: StoredSession, call_id: str, keys: SessionKeys | None = None) -> str:
+    """Return the full output of a call: from its file, or from its record when nothing was cut.
 
     Raises SessionError, naming the call or the file; EncryptedSessionError.
     """
     calls = {call.id: call for turn in stored.turns for call in turn.calls}
     if call_id not in calls:
         known = ", ".join(f"{call.id} ({call.name})" for call in list(calls.values())[-_MOST_NAMED:])
-        newest = f"The newest: {known}." if known else "It has none."
-        raise SessionError(f"No call {call_id} in session {stored.id}. {newest}")
-    name = stored.whole.get(call_id)
+        newest = f"The newest: {known}." if known else "The session has none."
+        raise SessionError(f"No tool call {call_id} in session {stored.id}. {newest}")
+    name = stored.full_outputs.get(call_id)
     return calls[call_id].output if name is None else read_output(stored.folder / LOG_NAME, name, keys)
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """No garbage collection in here: reading a long session makes a hundred thousand objects that stay, and no garbage.
+    """Pause garbage collection: reading a long session creates a hundred thousand objects and no garbage.
 
-    Each collection would look at all that the process holds, the person's own data too, for nothing.
+    Each collection would visit every object of the process, also the user's data, and free nothing.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""A session in one line: read from the beginning and the end of its log, however long that is."""
+"""SessionSummary: one row of the list of sessions, read from both ends of the log."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from kin_nb.core.text import one_line
 ENCRYPTED = "(encrypted)"
 """The title of a session that no key opens."""
 TITLE = 50
-"""Most characters of a title."""
+"""Maximum length of a title, in characters."""
 _LONGEST_LINE = 1_000_000
-"""Bytes of a line at the beginning: the header holds the system prompt, the first prompt may hold a picture."""
+"""Most bytes of a line at the start: the header holds the system prompt, the first prompt may hold a picture."""
 _TAILS = (16_000, 1_000_000)
-"""Bytes at the end: usually the last line says it all; a long turn that was cut off needs more."""
+"""Bytes at the end: usually the last line is enough; a long turn without an end needs more."""
 
 
 class SessionSummary(Record):
-    """`turns` and `tokens` are None when only the whole of a long log could tell. Times have their offset."""
+    """`turns` and `tokens` are None when only reading a long log completely would give them. Times have a UTC offset."""
 
     id: str
     folder: Path
@@ -41,11 +41,10 @@ class SessionSummary(Record):
     locked: bool = False
 
 
-def summarise(folder: Path, workdir: Path | None = None, keys: SessionKeys | None = None) -> SessionSummary | None:
-    """None for a log that is not readable, has no turn, or is of another workspace than `workdir`.
+def summarize(folder: Path, workdir: Path | None = None, keys: SessionKeys | None = None) -> SessionSummary | None:
+    """Summarize the session in `folder`: None when it is unreadable, has no turn, or belongs to another workspace.
 
-    An encrypted one that `keys` do not open is `locked`: it may be of any workspace. Not one that ended before its first
-    record was whole: there is nothing in it.
+    A session that `keys` do not open is `locked`, whatever its workspace; None when its first record is incomplete.
     """
     try:
         with (folder / LOG_NAME).open("rb") as file:
@@ -62,7 +61,7 @@ def summarise(folder: Path, workdir: Path | None = None, keys: SessionKeys | Non
 
 
 class _Log:
-    """A log's lines, in clear or sealed. `cut`: the last one is longer than is read here. `whole`: a kill did not cut it."""
+    """A log's lines, plain or encrypted. `cut`: the last one is too long to be read here. `whole`: it has its line end."""
 
     def __init__(self, file: BinaryIO, keys: SessionKeys | None) -> None:
         self.file = file
@@ -77,7 +76,7 @@ class _Log:
             self._cipher = cipher_of(first, keys)
 
     def next(self) -> dict[str, Any] | None:
-        """The next line's record; None for a line that is none."""
+        """Return the record of the next line; None for an invalid line."""
         offset = self.file.tell()
         line = self.file.readline(_LONGEST_LINE)
         self.cut = len(line) == _LONGEST_LINE
@@ -108,8 +107,8 @@ def _locked(folder: Path, file: BinaryIO) -> SessionSummary:
 
 
 def _first_prompt(log: _Log) -> str | None:
-    """ "" when its line is too long to be read here; None when nothing was asked."""
-    for _ in range(3):  # lines about the session may come before
+    """Return the first prompt: "" when its line is too long to be read here; None when there is none."""
+    for _ in range(3):  # lines about the session may come first
         record = log.next()
         if record is None:
             return "" if log.cut else None
@@ -138,7 +137,7 @@ def _summary(folder: Path, header: dict[str, Any], prompt: str, log: _Log) -> Se
 
 
 def _end_of(log: _Log) -> tuple[Totals | None, dict[str, Any]]:
-    """(the totals, None when they begin too far before the end; the last record)."""
+    """Return the totals (None when they are too far from the end) and the last record."""
     file = log.file
     size = file.seek(0, os.SEEK_END)
     last: dict[str, Any] = {}
@@ -147,7 +146,7 @@ def _end_of(log: _Log) -> tuple[Totals | None, dict[str, Any]]:
         file.seek(start)
         offset, records = start, []
         for line in BytesIO(file.read(length)):
-            if record := log.record(line, offset):  # half a line is none
+            if record := log.record(line, offset):  # None for half a line
                 records.append(record)
             offset += len(line)
         last = records[-1] if records else last

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kin_nb.core.messages import ImageContent
-from kin_nb.core.session.whole_outputs import WHOLE_LIMIT, note
+from kin_nb.core.session.full_outputs import FULL_OUTPUT_LIMIT, note
 
 if TYPE_CHECKING:
     from kin_nb.core.session.recorder import TurnRecorder
@@ -39,7 +39,7 @@ def closed(text: str) -> str:
     return f"{text}\n[end of the result]" if "[kin_nb:" in text else text
 
 
-KEPT_UNTIL_REDACTED = WHOLE_LIMIT + 65_536
+KEPT_UNTIL_REDACTED = FULL_OUTPUT_LIMIT + 65_536
 """Bytes that a tool keeps of a longer one: the cut is made in redacted text, so that it leaves no half of a secret."""
 
 
@@ -87,9 +87,13 @@ def fitted(call_id: str, text: str, whole: Whole | None, recorder: TurnRecorder)
     """
     hidden, redacted = recorder.without_secrets(text), recorder.redact(text)  # before the cut, which may halve a secret
     told, recorded = capped(closed(hidden)), capped(closed(redacted))
-    if (fits(text, whole) and fits(redacted, whole)) or not recorder.keeps:
+    if (fits(text, whole) and fits(redacted, whole)) or not recorder.saves_outputs:
         return Fitted(told, recorded)
-    name = recorder.keep(redacted) if whole is None else recorder.keep(recorder.redact(whole.text), whole.more)
+    name = (
+        recorder.save_output(redacted)
+        if whole is None
+        else recorder.save_output(recorder.redact(whole.text), whole.more)
+    )
     if not name:
         return Fitted(told, recorded)
     said = note(recorder.session_id, call_id)

@@ -33,7 +33,7 @@ class WatchedFiles:
         self._history = self._history_without(paths)
 
     def _history_without(self, apart: Collection[Path]) -> FileHistory:
-        store, report = workspace_store(self._root), self._storage.history_failed
+        store, report = workspace_store(self._root), self._storage.report_history_failure
         return FileHistory(self._root, store, apart=apart, session=self._session, report=report)
 
     async def before(self, request: ToolRequest) -> Before | None:

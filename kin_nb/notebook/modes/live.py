@@ -130,7 +130,7 @@ class LiveMode:
                 raise KinError(str(error)) from None
             self._recorded.tell_missing(found.missing_ids)
         elif new:
-            agent.conversation.lineage.know(book.records.values())
+            agent.conversation.lineage.see(book.records.values())
         return agent
 
     def _known(self, cell: PromptCell) -> Sequence[SessionRecord]:

@@ -114,7 +114,7 @@ def _logged(stored: StoredSession, folder: Path) -> RecordingSource:
     except (LookupError, TypeError, ValueError) as error:
         what = f"is not a log that this version can read ({type(error).__name__})"
         raise ReplayError(f"{stored.folder / 'log.jsonl'} {what}.") from error
-    return RecordingSource(recording, taken_over=stored.taken_over)
+    return RecordingSource(recording, taken_over=stored.continued_records)
 
 
 def relocate(recording: Recording, old: Path, new: Path) -> Recording:

@@ -78,7 +78,7 @@ def test_save_names_a_session_that_is_unknown_or_not_the_only_one(kin, server, h
     assert unknown.stderr.startswith(f"No session xyz1 in {folder}. The newest: abc-")
     assert (several.returncode, several.stderr) == (
         1,
-        "abc- begins the ids of 2 sessions: abc-1, abc-2. Give more of it.\n",
+        "2 session ids start with abc-: abc-1, abc-2. Give more characters.\n",
     )
     assert not (workspace / "out.ipynb").exists()
 

@@ -118,7 +118,7 @@ def test_an_ambiguous_id_is_an_error_that_lists_the_candidates(kin, server, home
         shutil.copytree(folder, folder.with_name(name))
     done = kin("run", "-p", "x", "--resume", "twin")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "twin begins the ids of 2 sessions: twin-1, twin-2. Give more of it.\n"
+    assert done.stderr == "2 session ids start with twin: twin-1, twin-2. Give more characters.\n"
 
 
 def test_a_session_with_a_damaged_log_is_named(kin, server, home, first):

@@ -98,7 +98,7 @@ def long_one(kin, server, home) -> str:
 
 
 def test_all_of_a_long_output_is_printed_and_its_call_is_named(kin, long_one):
-    assert "\n   bash\n   all of a long output of bash: --output call00001\n" in kin("sessions", "show").stdout
+    assert "\n   bash\n   full output of bash: --output call00001\n" in kin("sessions", "show").stdout
     done = kin("sessions", "show", long_one[:8], "--output", "call00001")
     assert done == (0, "".join(f"{number}\n" for number in range(1, 20_001)), "")
 
@@ -120,7 +120,7 @@ def test_an_output_does_not_steer_the_terminal(kin, server, monkeypatch):
 def test_an_output_that_is_not_there_is_an_error_that_says_which_are(kin, home, long_one):
     done = kin("sessions", "show", "--output", "call00009")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"No call call00009 in session {long_one}. The newest: call00001 (bash).\n"
+    assert done.stderr == f"No tool call call00009 in session {long_one}. The newest: call00001 (bash).\n"
     (file,) = (home / ".kin-code" / "sessions" / long_one / "outputs").iterdir()
     file.unlink()
     done = kin("sessions", "show", "--output", "call00001")
@@ -219,7 +219,7 @@ def test_an_encrypted_session_needs_its_key(kin, server, home, settings):
     for words in (["sessions", "show", name], ["run", "--resume", name, "-p", "x"], ["run", "--continue", "-p", "x"]):
         done = kin(*words)
         assert (done.returncode, done.stdout) == (1, "")
-        assert "its key file ~/.kin-code/session.key is not there" in done.stderr
+        assert "its key file ~/.kin-code/session.key does not exist" in done.stderr
     done = kin("save", name, "x.ipynb")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "is not there" in done.stderr
+    assert "does not exist" in done.stderr

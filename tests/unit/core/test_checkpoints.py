@@ -21,7 +21,7 @@ from kin_nb.core.records import (
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.core.session.lineage import Lineage, turns_along
+from kin_nb.core.session.lineage import Lineage, turns_on_path
 from kin_nb.core.session.state import SessionState
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
@@ -54,9 +54,9 @@ def leads(records: list[SessionRecord], tip: Ref | None = None) -> list[tuple[in
     """(number, steps) of the turns that lead to `tip`; None: to where the last record leads."""
     lineage = Lineage()
     for record in records:
-        lineage.take(record)
-    line = lineage.line() if tip is None else lineage.line_to((tip, None))
-    return [(turn.turn, len(turn.steps)) for turn in turns_along(line, [r for r in records if r.type == "turn"])]
+        lineage.add(record)
+    line = lineage.path() if tip is None else lineage.path_to((tip, None))
+    return [(turn.turn, len(turn.steps)) for turn in turns_on_path(line, [r for r in records if r.type == "turn"])]
 
 
 def undo(*numbers: int, head: Ref | None, kind: str = "undo") -> UndoRecord:
@@ -136,7 +136,7 @@ def test_the_line_goes_on_before_a_clear_and_the_conversation_does_not():
     assert leads([one, clear, undo(1, head=None), undo(1, head=None, kind="redo")]) == [(1, 2)]
     lineage = Lineage()
     for record in cleared:
-        lineage.take(record)
+        lineage.add(record)
     assert list(lineage.conversation()) == [first.head]
 
 

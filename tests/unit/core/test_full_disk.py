@@ -313,5 +313,5 @@ async def test_a_whole_output_that_is_not_kept_is_a_warning_at_once(disks, start
     await turn(agent, model_server)
     disks.sessions.fill(leave=65_536)
     events = await turn(agent, model_server, tool_call("bash", command="cat big.txt"))
-    assert any("whole output of a call was not kept" in e.message for e in events if isinstance(e, WarningEvent))
+    assert any("full output of a tool call was not saved" in e.message for e in events if isinstance(e, WarningEvent))
     assert agent.journal.storage.failed

@@ -49,7 +49,7 @@ async def test_the_log_says_what_was_taken_over_and_what_is_its_own(trusted, mod
     await agent.clear_history(key="k", cell_id="c")
     await agent.aclose()
     stored = SessionStore.configured(agent.config.session_logging).find(agent.log.session_id)
-    assert stored.taken_over == {ONE.id, TWO.id}
+    assert stored.continued_records == {ONE.id, TWO.id}
     assert [*stored.moves] == agent.moves
     assert [*stored.records[2:]] == agent.records[2:]
     assert [record.type for record in stored.records] == ["turn", "turn", "turn", "undo", "clear"]

@@ -64,10 +64,10 @@ def write_turns(
         )
         for step in steps:
             if step.compaction is not None:
-                recorder.compacted(step.compaction)
+                recorder.compaction(step.compaction)
             recorder.reply(step)
         if compacted is not None:
-            recorder.compacted(compacted)
+            recorder.compaction(compacted)
         if ends or number < first + len(prompts) - 1:
             recorder.end("done", cost="0.000120", milliseconds=1500)
 

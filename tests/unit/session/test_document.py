@@ -167,7 +167,7 @@ def test_a_turn_that_ran_all_unasked_is_said(root):
 
 def test_a_header_of_other_types_is_an_error_that_names_the_field(write_session):
     log = write_session("aaaa-1", "x", environment=[1])
-    with pytest.raises(UnreadableSessionError, match="no usable environment") as error:
+    with pytest.raises(UnreadableSessionError, match="environment in its header is not valid") as error:
         session_document(log.folder)
     assert str(log.path) in str(error.value)
 

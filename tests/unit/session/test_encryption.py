@@ -149,10 +149,10 @@ def remove_key() -> None:
     ("spoil", "says"),
     [
         (other_key, "the key does not open this session"),
-        (remove_key, "session.key is not there"),
+        (remove_key, "session.key does not exist"),
         (lambda: (kin_home() / "session.key").chmod(0o644), "chmod 600 "),
-        (lambda: (kin_home() / "session.key").write_text("password123\n"), "holds no key"),
-        (lambda: (kin_home() / "session.key").write_text(""), "holds no key"),
+        (lambda: (kin_home() / "session.key").write_text("password123\n"), "is not valid"),
+        (lambda: (kin_home() / "session.key").write_text(""), "is not valid"),
     ],
 )
 def test_without_the_right_key_there_is_one_clear_error(settings, store, spoil, says):
@@ -167,7 +167,7 @@ def test_without_the_right_key_there_is_one_clear_error(settings, store, spoil, 
     for workdir in (None, Path("/w")):
         with pytest.raises(EncryptedSessionError, match=says) as error:
             store.find("latest", workdir)
-        assert "Session aaaa-1 is the newest. To go on with another one, name it" in str(error.value)
+        assert "Session aaaa-1 is the newest. To continue another one, give its id" in str(error.value)
 
 
 def test_an_older_session_is_not_taken_for_the_newest_because_that_is_locked(settings, store, write_session, tmp_path):
@@ -296,7 +296,7 @@ def test_lines_of_another_session_of_the_same_key_do_not_open(settings, store):
 def test_a_first_line_that_is_none_of_this_version_says_so(settings, store, header):
     log = write(settings, "aaaa-1", "x")
     log.path.write_bytes(b"".join([header, *lines_of(log)[1:]]))
-    with pytest.raises(EncryptedSessionError, match="in a way that this version does not know"):
+    with pytest.raises(EncryptedSessionError, match="in a format that this version does not know"):
         store.find("aaaa-1")
     assert [summary.title for summary in store.list()] == ["(encrypted)"]
 
@@ -312,7 +312,7 @@ def test_a_log_cut_at_any_byte_gives_what_was_whole_and_goes_on(settings, root, 
         log.path.write_bytes(data[:cut])
         whole = sum(end <= cut for end in ends) - 1
         again = SessionLog.lock("aaaa-1", log.folder, keys=SessionKeys(settings))
-        again.append("warning", message="went on")
+        again.append("warning", message="continued")
         again.close()
         types = [line["type"] for line in read_lines(log.path, SessionKeys(settings))]
         assert types == [*["session", "turn", "reply", "end"][: max(whole, 0)], "warning"]
@@ -388,7 +388,7 @@ def test_without_a_passphrase_nothing_is_written_and_the_error_says_what_to_set(
     for _ in range(2):
         with pytest.raises(EncryptedSessionError, match=f"Set {PASSPHRASE}"):
             log.append("session", session="aaaa-1", workspace="/w")
-        assert not log.begun
+        assert not log.has_header
     assert (root / "aaaa-1" / "log.jsonl").read_bytes() == b""
     monkeypatch.setenv(PASSPHRASE, "horse")
     log.append("session", session="aaaa-1", workspace="/w")

@@ -222,7 +222,7 @@ def test_sessions_that_are_not_logged_leave_nothing(root):
     log.sync()
     log.close()
     assert not root.exists()
-    assert (log.is_written, log.begun) == (False, True)
+    assert (log.is_written, log.has_header) == (False, True)
 
 
 def test_save_dir_moves_the_sessions(root, monkeypatch):

@@ -73,7 +73,7 @@ def test_a_session_that_cannot_be_read_is_not_left_locked(write_session, root):
 def test_a_resumed_log_says_so_once_and_has_one_header(write_session, root):
     log = write_session("aaaa-1", "first", start_time="2024-01-26T10:30:00+01:00")
     stored, resumed = SessionStore(root).resume("aaaa-1")
-    assert (resumed.begun, resumed.start_time) == (True, "2024-01-26T10:30:00+01:00")
+    assert (resumed.has_header, resumed.start_time) == (True, "2024-01-26T10:30:00+01:00")
     write_turns(resumed, "second", "third", first=len(stored.turns) + 1)
     resumed.close()
     assert types(log) == ["session", *("turn", "reply", "end"), "resumed", *("turn", "reply", "end") * 2]

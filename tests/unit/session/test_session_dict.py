@@ -212,10 +212,10 @@ async def test_only_the_messages_must_be_there(loaded):
         ({"messages": [HELLO], "tool_history": [{"status": "fine"}]}, "tool_history.0.status: "),
         ({"messages": [HELLO], "tool_history": [{"milliseconds": 2**60}]}, "tool_history.0.milliseconds: "),
         ({"messages": [HELLO], "metadata": []}, "metadata: "),
-        ({"messages": [reply(content="Hi")]}, "messages.0: comes before anything that the person said"),
-        ({"messages": [answer("a")]}, "messages.0: comes before anything that the person said"),
-        ({"messages": [HELLO, answer("a")]}, "messages.1: answers no tool call of the reply before it"),
-        ({"messages": [HELLO, reply("a"), answer("b")]}, "messages.2: answers no tool call of the reply before it"),
+        ({"messages": [reply(content="Hi")]}, "messages.0: comes before the first message of the user"),
+        ({"messages": [answer("a")]}, "messages.0: comes before the first message of the user"),
+        ({"messages": [HELLO, answer("a")]}, "messages.1: does not answer a tool call of the reply before it"),
+        ({"messages": [HELLO, reply("a"), answer("b")]}, "messages.2: does not answer a tool call of the reply before it"),
         ({"messages": [HELLO, reply("a", "a")]}, "messages.1: each tool call must have an id of its own"),
         ({"messages": [HELLO, reply(None)]}, "messages.1: each tool call must have an id of its own"),
     ],
@@ -229,9 +229,9 @@ def test_what_is_no_session_is_one_error_that_says_where(config, data, told):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"{", "no JSON document"),
-        (b"\xff\xfe\x00", "no JSON document"),
-        (b"[" * 100_000, "no JSON document"),
+        (b"{", "not a JSON document"),
+        (b"\xff\xfe\x00", "not a JSON document"),
+        (b"[" * 100_000, "not a JSON document"),
         (b'{"messages": [{"role": "tool"}]}', "messages.0: "),
     ],
 )

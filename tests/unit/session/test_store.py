@@ -179,7 +179,7 @@ def test_an_id_or_the_beginning_of_one_names_a_session(store, write_session):
     assert store.find("abcd-12").turns[0].prompt == "y"
     assert store.find("abcd-1").turns[0].prompt == "x", "the whole id is never ambiguous"
     assert store.find("ef").turns[0].prompt == "z", "nor too short"
-    with pytest.raises(AmbiguousSessionError, match=r"abcd begins the ids of 2 sessions: abcd-1, abcd-12\. Give more"):
+    with pytest.raises(AmbiguousSessionError, match=r"2 session ids start with abcd: abcd-1, abcd-12\. Give more"):
         store.find("abcd")
 
 

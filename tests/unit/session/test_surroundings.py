@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.session.metadata import session_surroundings, workspace_place
+from kin_nb.core.session.metadata import session_metadata, workspace_location
 from kin_nb.core.workspace_commit import GitHead, git_head, head_commit
 
 IDENTITY = {f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -112,9 +112,9 @@ def test_a_branch_whose_name_is_not_understood_is_not_recorded(repository, name)
 def test_a_branch_that_holds_a_secret_is_not_recorded(repository, monkeypatch):
     git(repository, "checkout", "-q", "-b", "fix/hunter2-hunter2")
     config = KinConfig(workdir=repository)
-    assert workspace_place(config)["branch"] == "fix/hunter2-hunter2"
+    assert workspace_location(config)["branch"] == "fix/hunter2-hunter2"
     monkeypatch.setenv("SERVICE_PASSWORD", "hunter2-hunter2")
-    assert workspace_place(config) == {
+    assert workspace_location(config) == {
         "workspace": str(repository),
         "commit": git(repository, "rev-parse", "HEAD"),
         "branch": None,
@@ -158,7 +158,7 @@ def test_outside_git_there_is_nothing(tmp_path):
 def test_surroundings_hold_what_the_metadata_wants_and_start_no_process(repository, monkeypatch):
     monkeypatch.setenv("LOGNAME", "blake")
     monkeypatch.setenv("PATH", "")
-    found = session_surroundings(repository)
+    found = session_metadata(repository)
     start = datetime.fromisoformat(found.pop("start_time"))
     assert start.utcoffset() is not None
     assert abs((datetime.now(start.tzinfo) - start).total_seconds()) < 60
@@ -175,4 +175,4 @@ def test_a_user_without_a_name_has_none(tmp_path, monkeypatch):
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
-    assert session_surroundings(tmp_path)["username"] == ""
+    assert session_metadata(tmp_path)["username"] == ""

@@ -19,7 +19,7 @@ from kin_nb.core.commands.sessions import resume
 from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.file_history import FileHistory, workspace_store
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.errors import SessionInUseError, SessionWentOnError
+from kin_nb.core.session.errors import SessionContinuedElsewhereError, SessionInUseError
 from kin_nb.core.session.log import LOG_NAME, LOST, SessionLog, read_lines
 from kin_nb.core.session.state import SessionState, Totals
 from kin_nb.core.session.store import SessionStore
@@ -85,7 +85,7 @@ def test_of_two_processes_the_one_that_missed_a_turn_refuses_and_nothing_is_lost
         session = say(first, "one")
         with agent("resume") as second:
             assert say(second, "two") == session
-            assert [say(first, "three"), say(first, "again")] == ["SessionWentOnError"] * 2
+            assert [say(first, "three"), say(first, "again")] == ["SessionContinuedElsewhereError"] * 2
             assert say(second, "three") == session
             assert second.communicate()[0] == ""
         assert first.communicate()[0] == ""
@@ -102,7 +102,7 @@ async def test_who_missed_a_turn_changes_neither_the_log_nor_files_nor_its_own_c
     log, messages, session = agent.log.path.read_bytes(), agent.messages, agent.session_id
     asked = model_server.requests[:]
     does = {"act": lambda: run_turn(agent, "three"), "revert_to": lambda: agent.revert_to(0)}
-    with pytest.raises(SessionWentOnError, match=f"/resume {agent.session_id[:8]}") as error:
+    with pytest.raises(SessionContinuedElsewhereError, match=f"/resume {agent.session_id[:8]}") as error:
         await does.get(what, getattr(agent, what))()
     assert error.value.session_id == agent.session_id
     assert agent.log.path.read_bytes() == log
@@ -111,7 +111,7 @@ async def test_who_missed_a_turn_changes_neither_the_log_nor_files_nor_its_own_c
 
 
 async def test_who_missed_a_turn_holds_no_lock_and_resumes_with_all_of_it(model_server, left_behind):
-    with pytest.raises(SessionWentOnError):
+    with pytest.raises(SessionContinuedElsewhereError):
         await run_turn(left_behind, "three")
     again = Agent.resume(left_behind.configured)
     assert [turn.prompt for turn in again.turns] == ["one", "two"]
@@ -130,7 +130,7 @@ def test_slash_resume_takes_up_the_session_that_it_is_in_once_that_went_on_elsew
             name = agent.session_id
         with pytest.raises(CommandError, match="is this one"):
             resume(host, [name])
-        with pytest.raises(SessionWentOnError):
+        with pytest.raises(SessionContinuedElsewhereError):
             runner.run(run_turn(host.agent, "three"))
         assert resume(host, [name]).title.endswith("2 turns")
         model_server.enqueue("Fine.")
@@ -165,7 +165,7 @@ async def test_without_locks_a_turn_that_another_agent_took_is_noticed_all_the_s
     other = Agent.resume(trusted.configured)
     model_server.enqueue("Two.")
     await run_turn(other, "two")
-    with pytest.raises(SessionWentOnError):
+    with pytest.raises(SessionContinuedElsewhereError):
         await run_turn(trusted, "three")
     model_server.enqueue("Three.")
     await run_turn(other, "three")
@@ -175,7 +175,7 @@ async def test_without_locks_a_turn_that_another_agent_took_is_noticed_all_the_s
 
 async def test_a_new_agent_does_not_begin_again_in_a_stored_session(model_server, left_behind):
     agent = Agent(left_behind.configured, session_id=left_behind.session_id)
-    with pytest.raises(SessionWentOnError):
+    with pytest.raises(SessionContinuedElsewhereError):
         await run_turn(agent, "one")
     assert prompts(agent.log.path) == [(1, "one"), (2, "two")]
 
@@ -192,7 +192,7 @@ def test_a_log_that_was_removed_meanwhile_is_not_begun_in_the_middle(write_sessi
     write_session("aaaa-1", "first")
     said: list[str] = []
     log = SessionLog.lock("aaaa-1", root / "aaaa-1", said.append)
-    log.go_on_after({}, Totals())
+    log.resume_after({}, Totals())
     log.close()
     (root / "aaaa-1" / "log.jsonl").unlink()
     log.append("turn")

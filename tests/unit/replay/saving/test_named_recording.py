@@ -91,7 +91,7 @@ def test_the_beginning_of_an_id_is_enough_while_it_is_the_only_one(logged, tmp_p
     logged("abcd-1", "one")
     logged("abcd-2", "two")
     assert recording_from_log("abcd-2", tmp_path).session == "abcd-2"
-    with pytest.raises(ReplayError, match=r"^abcd begins the ids of 2 sessions: abcd-1, abcd-2\. Give more of it\.$"):
+    with pytest.raises(ReplayError, match=r"^2 session ids start with abcd: abcd-1, abcd-2\. Give more characters\.$"):
         recording_from_log("abcd", tmp_path)
 
 

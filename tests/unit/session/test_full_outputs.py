@@ -18,13 +18,13 @@ from kin_nb.core.context.history import History, tool_message
 from kin_nb.core.messages import FunctionCall
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedCall, sha256
-from kin_nb.core.session import whole_outputs
+from kin_nb.core.session import full_outputs
 from kin_nb.core.session.encryption import SessionKeys
 from kin_nb.core.session.errors import EncryptedSessionError, SessionError, UnreadableSessionError
+from kin_nb.core.session.full_outputs import FULL_OUTPUT_LIMIT, limited, note
 from kin_nb.core.session.log import SessionLog, read_lines
 from kin_nb.core.session.state import SessionState
-from kin_nb.core.session.store import StoredSession, whole_output_of
-from kin_nb.core.session.whole_outputs import WHOLE_LIMIT, limited, note
+from kin_nb.core.session.store import StoredSession, full_output_of
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools import truncation
 from kin_nb.core.tools.base import BaseTool
@@ -41,7 +41,7 @@ SECRET = "s3cret-and-very-long"
 
 
 def outputs(log: SessionLog) -> list[Path]:
-    folder = log.folder / whole_outputs.FOLDER
+    folder = log.folder / full_outputs.FOLDER
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
@@ -75,7 +75,7 @@ async def test_all_of_a_long_output_is_beside_the_log_and_the_model_gets_a_part_
     )
     assert len(told) < 40_000
     assert call.output == told
-    assert whole_output_of(StoredSession.read(trusted.log.folder), call.id) == ALL
+    assert full_output_of(StoredSession.read(trusted.log.folder), call.id) == ALL
 
 
 async def test_it_is_the_owners_alone(model_server, trusted):
@@ -90,7 +90,7 @@ async def test_what_fits_has_no_file_and_is_shown_from_its_record(model_server, 
     assert outputs(trusted.log) == []
     assert call.output == "short"
     stored = StoredSession.read(trusted.log.folder)
-    assert (stored.whole, whole_output_of(stored, call.id)) == ({}, "short")
+    assert (stored.full_outputs, full_output_of(stored, call.id)) == ({}, "short")
 
 
 async def test_it_is_whole_before_the_log_names_it(model_server, trusted, monkeypatch):
@@ -118,21 +118,21 @@ async def test_records_know_nothing_of_it_and_a_resume_has_the_same_conversation
     again = Agent.resume(trusted.configured)
     assert again.messages[1:] == trusted.messages[1:]
     assert again.history.fingerprint() == trusted.history.fingerprint()
-    assert whole_output_of(StoredSession.read(again.log.folder), call.id) == ALL
+    assert full_output_of(StoredSession.read(again.log.folder), call.id) == ALL
     await again.aclose()
 
 
 async def test_an_undo_leaves_it_there(model_server, trusted):
     (call,) = await ran(trusted, model_server)
     await trusted.undo()
-    assert whole_output_of(StoredSession.read(trusted.log.folder), call.id) == ALL
+    assert full_output_of(StoredSession.read(trusted.log.folder), call.id) == ALL
 
 
 async def test_equal_outputs_are_one_file(model_server, trusted):
     calls = await ran(trusted, model_server, LONG, tool_call("bash", command="seq 1 20000"))
     assert len(outputs(trusted.log)) == 1
     stored = StoredSession.read(trusted.log.folder)
-    assert [whole_output_of(stored, call.id) for call in calls] == [ALL, ALL]
+    assert [full_output_of(stored, call.id) for call in calls] == [ALL, ALL]
 
 
 async def test_a_call_that_was_run_once_for_two_tells_both_of_one_file(model_server, trusted):
@@ -170,7 +170,7 @@ async def test_a_tool_that_cuts_nothing_is_cut_by_us_and_kept(model_server, trus
     trusted.tool_manager.add(tool)
     (call,) = await ran(trusted, model_server, tool_call(tool.get_name()))
     assert len(call.output) < 40_200
-    assert whole_output_of(StoredSession.read(trusted.log.folder), call.id) == all_of_it
+    assert full_output_of(StoredSession.read(trusted.log.folder), call.id) == all_of_it
 
 
 # What is not.
@@ -180,7 +180,7 @@ async def test_secrets_and_places_are_out_also_where_the_cut_goes_through_one(
     model_server, trusted, workspace, monkeypatch
 ):
     monkeypatch.setenv("OUR_TOKEN", SECRET)
-    monkeypatch.setattr(whole_outputs, "WHOLE_LIMIT", 50_000)
+    monkeypatch.setattr(full_outputs, "FULL_OUTPUT_LIMIT", 50_000)
     monkeypatch.setattr(truncation, "KEPT_UNTIL_REDACTED", 55_000)
     (workspace / "long.txt").write_text(
         f"{workspace} {SECRET}\n{'x' * 50_000}"[:49_980] + f" {SECRET}\n" + "y\n" * 90_000
@@ -194,16 +194,16 @@ async def test_secrets_and_places_are_out_also_where_the_cut_goes_through_one(
     assert len(kept.encode()) <= 50_000
     assert sentence.startswith("[… ")
     assert sentence.endswith(" more bytes were not kept]")
-    assert whole_output_of(StoredSession.read(trusted.log.folder), call.id) == text
+    assert full_output_of(StoredSession.read(trusted.log.folder), call.id) == text
 
 
 @pytest.mark.parametrize(
     ("text", "more", "kept", "left"),
     [
-        ("x" * WHOLE_LIMIT, 0, "x" * WHOLE_LIMIT, 0),
-        ("x" * (WHOLE_LIMIT + 5), 7, "x" * WHOLE_LIMIT, 12),
-        ("é" * (WHOLE_LIMIT // 2) + "é", 0, "é" * (WHOLE_LIMIT // 2), 2),
-        ("x" + "é" * (WHOLE_LIMIT // 2), 0, "x" + "é" * (WHOLE_LIMIT // 2 - 1), 2),
+        ("x" * FULL_OUTPUT_LIMIT, 0, "x" * FULL_OUTPUT_LIMIT, 0),
+        ("x" * (FULL_OUTPUT_LIMIT + 5), 7, "x" * FULL_OUTPUT_LIMIT, 12),
+        ("é" * (FULL_OUTPUT_LIMIT // 2) + "é", 0, "é" * (FULL_OUTPUT_LIMIT // 2), 2),
+        ("x" + "é" * (FULL_OUTPUT_LIMIT // 2), 0, "x" + "é" * (FULL_OUTPUT_LIMIT // 2 - 1), 2),
         ("short", 3, "short", 3),
     ],
     ids=["just fits", "too long", "characters of two bytes", "a character on the edge", "its tool counted on"],
@@ -265,12 +265,14 @@ async def test_a_session_that_is_not_stored_keeps_nothing_and_promises_nothing(m
 
 async def test_where_it_cannot_be_written_the_turn_goes_on_and_a_warning_says_so(model_server, trusted):
     trusted.log.folder.mkdir(parents=True)
-    (trusted.log.folder / whole_outputs.FOLDER).write_text("a file")
+    (trusted.log.folder / full_outputs.FOLDER).write_text("a file")
     (call,) = await ran(trusted, model_server)
     assert trusted.turns[-1].outcome == "done"
     assert call.hint == ""
     assert "kin-nb sessions show" not in call.output
-    assert any("whole output of a call was not kept (Not a directory)" in said for said in trusted.journal.warnings)
+    assert any(
+        "full output of a tool call was not saved (Not a directory)" in said for said in trusted.journal.warnings
+    )
 
 
 # Reading.
@@ -286,10 +288,10 @@ async def test_an_encrypted_session_keeps_nothing_in_clear(model_server, config)
     assert file.name != sha256(ALL)
     keys = SessionKeys(settings)
     stored = StoredSession.read(agent.log.folder, keys)
-    assert whole_output_of(stored, call.id, keys) == ALL
+    assert full_output_of(stored, call.id, keys) == ALL
     keys.key_file.write_bytes(b"A" * 43 + b"=\n")
     with pytest.raises(EncryptedSessionError, match="does not open this output"):
-        whole_output_of(stored, call.id, keys)
+        full_output_of(stored, call.id, keys)
 
 
 async def test_a_damaged_or_missing_file_is_named(model_server, trusted):
@@ -297,11 +299,11 @@ async def test_a_damaged_or_missing_file_is_named(model_server, trusted):
     (file,) = outputs(trusted.log)
     stored = StoredSession.read(trusted.log.folder)
     file.write_text(ALL[:-1])
-    with pytest.raises(UnreadableSessionError, match=f"{file.name}: is not as it was written"):
-        whole_output_of(stored, call.id)
+    with pytest.raises(UnreadableSessionError, match=f"{file.name}: the file is missing or was changed"):
+        full_output_of(stored, call.id)
     file.unlink()
     with pytest.raises(UnreadableSessionError, match=f"{file.name}: cannot be read"):
-        whole_output_of(stored, call.id)
+        full_output_of(stored, call.id)
 
 
 @pytest.mark.parametrize("name", ["../../other/log.jsonl", "x", "", 7, None, ["a"]])
@@ -311,14 +313,14 @@ async def test_a_log_that_names_another_file_reads_none(model_server, trusted, n
     lines = [json.loads(line) for line in trusted.log.path.read_text().splitlines()]
     changed = [{**line, "whole": name} if "whole" in line else line for line in lines]
     trusted.log.path.write_text("".join(f"{json.dumps(line)}\n" for line in changed))
-    with pytest.raises(UnreadableSessionError, match="is not as it was written"):
-        whole_output_of(StoredSession.read(trusted.log.folder), call.id)
+    with pytest.raises(UnreadableSessionError, match="the file is missing or was changed"):
+        full_output_of(StoredSession.read(trusted.log.folder), call.id)
 
 
 async def test_an_unknown_call_is_told_the_known_ones(model_server, trusted):
     (call,) = await ran(trusted, model_server)
-    with pytest.raises(SessionError, match=rf"No call nonesuch in session .*The newest: {call.id} \(bash\)\."):
-        whole_output_of(StoredSession.read(trusted.log.folder), "nonesuch")
+    with pytest.raises(SessionError, match=rf"No tool call nonesuch in session .*The newest: {call.id} \(bash\)\."):
+        full_output_of(StoredSession.read(trusted.log.folder), "nonesuch")
 
 
 async def test_half_a_character_comes_back_as_it_was(model_server, trusted, monkeypatch):
@@ -326,7 +328,7 @@ async def test_half_a_character_comes_back_as_it_was(model_server, trusted, monk
     monkeypatch.setattr(Talk, "to_model", lambda _, __: lone)
     trusted.tool_manager.add(Talk)
     (call,) = await ran(trusted, model_server, tool_call("talk"))
-    assert whole_output_of(StoredSession.read(trusted.log.folder), call.id) == lone
+    assert full_output_of(StoredSession.read(trusted.log.folder), call.id) == lone
 
 
 # The note.
@@ -367,7 +369,7 @@ def test_nothing_is_left_where_the_disk_refuses(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(whole_outputs, "write_all", refuse)
+    monkeypatch.setattr(full_outputs, "write_all", refuse)
     with pytest.raises(OSError, match="No space left"):
-        whole_outputs.write_output(tmp_path, b"x", None)
-    assert list((tmp_path / whole_outputs.FOLDER).iterdir()) == []
+        full_outputs.write_output(tmp_path, b"x", None)
+    assert list((tmp_path / full_outputs.FOLDER).iterdir()) == []

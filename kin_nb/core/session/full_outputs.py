@@ -1,8 +1,8 @@
-"""Whole outputs: all of a result of which the model was given a part, in a file of its own beside the log.
+"""Full outputs: the complete text of a tool result that was shortened for the model, in a file next to the log.
 
-`outputs/NAME` in the session's folder, written before the log's line that names it; NAME is the sha256 of the file. The
-text is redacted as records are, and sealed as the log is. No record has it, so that notebooks and documents, which leave
-this machine, do not point into it.
+The file is `outputs/NAME` in the session's folder, written before the log line that names it; NAME is its sha256. The text
+is redacted as records are, and encrypted when the log is. Only the log names it: notebooks and documents, which leave this
+machine, do not refer to it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from kin_nb.core.records import sha256
 from kin_nb.core.session.encryption import LineCipher, SessionKeys, cipher_of, is_encrypted, write_all
 from kin_nb.core.session.errors import EncryptedSessionError, UnreadableSessionError
 
-WHOLE_LIMIT = 10_000_000
-"""Bytes of one output that are kept."""
+FULL_OUTPUT_LIMIT = 10_000_000
+"""Most bytes of one output that are saved."""
 FOLDER = "outputs"
 _NAME = re.compile(r"[0-9a-f]{64}")
 _PLACE = 2**64 - 1
-"""What a sealed output has for an offset: no line of a log stands there."""
+"""Offset under which an output is encrypted: no log line has it."""
 
 
 def note(session_id: str, call_id: str) -> str:
-    """The last line of a result that was cut: how to see all of it. It names a session: the record has it as `hint`."""
+    """Return the last line of a shortened result: the command that shows all of it. The record stores it as `hint`."""
     return f"[cut; all of it: kin-nb sessions show {session_id[:8]} --output {call_id}]"
 
 
 def limited(text: str, more: int) -> bytes:
-    """What the file holds: at most WHOLE_LIMIT bytes, whole characters, and then how many more there were."""
+    """Return the file's content: at most FULL_OUTPUT_LIMIT bytes of whole characters, then a line that counts the rest."""
     data = text.encode("utf-8", "surrogatepass")
-    end = min(len(data), WHOLE_LIMIT)
+    end = min(len(data), FULL_OUTPUT_LIMIT)
     while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004  (inside a character)
         end -= 1
     more += len(data) - end
@@ -41,9 +41,9 @@ def limited(text: str, more: int) -> bytes:
 
 
 def write_output(folder: Path, data: bytes, cipher: LineCipher | None) -> str:
-    """Write it at once or not at all, for its owner only; the file's name. Raises OSError.
+    """Write `data` atomically, readable by its owner only. Return the file's name. Raises OSError.
 
-    Not synced: the log is, once a turn, and a file that a power cut emptied is noticed by its name.
+    Not synced: the name is a hash, so that a file damaged by a power cut is noticed.
     """
     stored = cipher.seal(data, _PLACE) if cipher else data
     name = sha256(stored)
@@ -62,7 +62,7 @@ def write_output(folder: Path, data: bytes, cipher: LineCipher | None) -> str:
 
 
 def read_output(log: Path, name: str, keys: SessionKeys | None) -> str:
-    """The output in the file `name`, next to the session's `log`. Raises UnreadableSessionError, EncryptedSessionError."""
+    """Read the output `name` of the session with that `log`. Raises UnreadableSessionError, EncryptedSessionError."""
     path = log.parent / FOLDER / name
     try:
         data = path.read_bytes() if _NAME.fullmatch(name) else b""
@@ -71,7 +71,7 @@ def read_output(log: Path, name: str, keys: SessionKeys | None) -> str:
     except OSError as error:
         raise UnreadableSessionError(path, f"cannot be read ({error.strerror})") from error
     if sha256(data) != name:
-        raise UnreadableSessionError(path, "is not as it was written")
+        raise UnreadableSessionError(path, "the file is missing or was changed after it was written")
     if is_encrypted(first):
         opened = cipher_of(first, keys).open(data, _PLACE)
         if opened is None:
