@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kin_nb.core.commands import COMMANDS, escaped, is_command
+from kin_nb.core.commands import ALIASES, COMMANDS, escaped, is_command
 from kin_nb.core.records import SessionRecord, TurnRecord, UndoRecord, sha256
 
 _NBVAL = re.compile(r"[ \t]*#+[ \t]*NBVAL_")
@@ -108,7 +108,7 @@ _ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
 _ASKS = re.compile(rf"\s*%kin(?P<session>[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]+/?(?P<prompt>(?:{_ASKING}):[^\n]*)\s*")
 _MOVES = re.compile(
     r"\s*(?:%kin(?:[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]+/?|%%kin(?:[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]*\n\s*/|(?P<bare>/))"
-    r"(?P<name>undo|redo|clear|compact)(?:(?<=undo)[ \t]+(?P<turns>\d{1,9}))?\s*"
+    r"(?P<name>undo|redo|clear|new|compact)(?:(?<=undo)[ \t]+(?P<turns>\d{1,9}))?\s*"
 )
 _LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
 _SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
@@ -142,7 +142,8 @@ def conversation_command(nb: Any, cell: Any) -> str | None:
     found = _MOVES.fullmatch(cell["source"]) if cell["cell_type"] == "code" else None
     if found is None or (found["bare"] and not is_kin_kernel(nb)):
         return None
-    return f"undo {int(found['turns'] or 1)}" if found["name"] == "undo" else found["name"]
+    name = ALIASES.get(found["name"], found["name"])
+    return f"undo {int(found['turns'] or 1)}" if name == "undo" else name
 
 
 def conversation_key(nb: Any, cell: Any) -> str | None:

@@ -92,7 +92,7 @@ def test_resume_and_load_put_another_session_in_this_ones_place(kin, model_serve
     assert f"/resume {first[:8]}" in ok(kin, f"%kin load {workspace}/first.json")
     ask(kin, model_server, "And y?", "y is 2.")
     assert [message.get("content") for message in sent(model_server)[1:]] == ["What is x?", "x is 1.", "And y?"]
-    assert ok(kin, "%%kin\n/resume").startswith(f"Session {first[:8]} goes on: 1 turn")
+    assert ok(kin, "%%kin\n/resume").startswith(f"Continued session {first[:8]}: 1 turn")
     ask(kin, model_server, "And z?", "z is 3.")
     assert [message.get("content") for message in sent(model_server)[1:]] == ["What is x?", "x is 1.", "And z?"]
 

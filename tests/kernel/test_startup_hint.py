@@ -47,7 +47,7 @@ kin = pytest.mark.parametrize("started", ["kin_nb.notebook.kernel"], indirect=Tr
 @ordinary
 def test_load_ext_offers_the_session_before_and_resume_goes_on_with_it(started, model_server):
     assert started.text(run(started, "%load_ext kin_nb")) == OFFER
-    assert "goes on: 1 turn" in shown(started, run(started, "%kin resume"))
+    assert "Continued session " in shown(started, run(started, "%kin resume"))
     model_server.enqueue("Hello again.")
     run(started, "%%kin\nAnd now?")
     assert [message["content"] for message in model_server.requests[-1]["messages"][1:]] == [
@@ -110,4 +110,4 @@ def test_the_kin_kernel_offers_nothing_in_playback(started):
 def test_the_kin_kernel_can_be_asked_to_resume_at_once(started):
     cell = run(started, "/resume")
     assert started.text(cell) == ""
-    assert "goes on: 1 turn" in shown(started, cell)
+    assert "Continued session " in shown(started, cell)

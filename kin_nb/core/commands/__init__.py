@@ -1,11 +1,12 @@
-"""Slash commands: what a person says to the session itself, the same in a cell, as `%kin NAME`, and with `kin-nb run -p`.
+"""Slash commands: `/NAME` in a cell, `%kin NAME`, and `kin-nb run -p /NAME`.
 
-Owns which commands there are, what counts as one, and what each does to a CommandHost: returns a CommandResult. Never
-renders, prints or knows of Jupyter; never asks anybody. Commands that run turns say which. Import is cheap: a command's
-module is read when it is run. May import: all of core.
+Owns the list of commands, their parsing, and what each does with a CommandHost: it returns a CommandResult. Never renders, prints,
+asks the user, or knows of Jupyter. Importing the package is cheap: the module of a command is imported when it runs.
+May import: all of core.
 """
 
 from kin_nb.core.commands.dispatch import (
+    ALIASES,
     COMMANDS,
     Command,
     TypedCommand,
@@ -22,6 +23,7 @@ from kin_nb.core.commands.dispatch import (
 from kin_nb.core.commands.host import CLEARED, CommandError, CommandHost, CommandResult, Table, UnknownCommandError
 
 __all__ = [
+    "ALIASES",
     "CLEARED",
     "COMMANDS",
     "Command",

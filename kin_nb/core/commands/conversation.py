@@ -6,7 +6,7 @@ import re
 from functools import partial
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult
+from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, UsageError
 from kin_nb.core.undo import NOTHING_TO_REDO, NOTHING_TO_UNDO
 
 NOTHING_TO_DO = {
@@ -14,14 +14,14 @@ NOTHING_TO_DO = {
     "redo": NOTHING_TO_REDO,
     "compact": "Nothing to compact yet: nothing was said in this conversation.",
 }
-"""By the name of a command, its error where the conversation has nothing that it could move."""
+"""The error of each command where the conversation has nothing to undo, redo or summarize."""
 _NOTHING_TO_COMPARE = "Nothing to compare yet: no prompt has run in this session."
 
 
 def compact(host: CommandHost, words: list[str]) -> CommandResult:
     del words
     host.check_live("compact")
-    agent = host.up_to_date()  # with the model that is chosen now
+    agent = host.up_to_date()  # with the current model
     if agent is None or len(agent.messages) <= 1:
         raise CommandError(NOTHING_TO_DO["compact"])
     host.wait(partial(agent.compact, **host.asking_cell("compact")))
@@ -52,9 +52,9 @@ def redo(host: CommandHost, words: list[str]) -> CommandResult:
 
 
 def turns_to_undo(words: list[str]) -> int:
-    """How many turns `/undo WORDS` means. Raises CommandError."""
+    """Return the number of turns that `/undo WORDS` undoes. Raises UsageError."""
     if len(words) > 1 or (words and not re.fullmatch(r"\d{1,9}", words[0], re.ASCII)):
-        raise CommandError("Usage: /undo [N], to take back the last N turns")
+        raise UsageError(", for example undo 2")
     return int(words[0]) if words else 1
 
 
@@ -67,7 +67,7 @@ def last(host: CommandHost, words: list[str]) -> CommandResult:
 
 def diff(host: CommandHost, words: list[str]) -> CommandResult:
     if len(words) > 1 or (words and not re.fullmatch(r"\d{1,9}", words[0], re.ASCII)):
-        raise CommandError("Usage: /diff [N], for what turn N changed; without N, the last turn")
+        raise UsageError(", N is the number of a turn")
     host.check_live("compare the files of")
     turns = _agent(host, _NOTHING_TO_COMPARE).turns
     if not turns:
@@ -75,13 +75,13 @@ def diff(host: CommandHost, words: list[str]) -> CommandResult:
     number = int(words[0]) if words else turns[-1].turn
     turn = next((turn for turn in turns if turn.turn == number), None)
     if turn is None:
-        raise CommandError(f"There is no turn {number}: turns are counted from 1, and this is turn {turns[-1].turn}.")
+        raise CommandError(f"Turn {number} does not exist; the last one is {turns[-1].turn}.")
     changes = tuple(file for call in turn.calls for file in call.files)
     return CommandResult("" if changes else f"Turn {number} changed no files", changes=changes, turn=number)
 
 
 def _agent(host: CommandHost, without: str) -> Agent:
-    """The session's agent. Raises CommandError with the text `without` where no prompt has run."""
+    """Return the agent. Raises CommandError with the text `without` if no prompt has run."""
     if host.agent is None:
         raise CommandError(without)
     return host.agent

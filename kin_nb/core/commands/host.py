@@ -21,20 +21,24 @@ T = TypeVar("T")
 
 
 CLEARED = "A new conversation begins with the next prompt. What was said stays recorded."
-"""What /clear says."""
+"""The answer of /clear."""
 
 
 class CommandError(Exception):
-    """The command could not be done; nothing was changed unless the text says so. What happened, then what to do."""
+    """The command failed; nothing was changed unless the text says so. The text: what is wrong, then what to do."""
+
+
+class UsageError(CommandError):
+    """Wrong arguments. The text is added to the usage line, which `run_command` writes; it may be empty."""
 
 
 class UnknownCommandError(CommandError):
-    """There is no such command. Names the nearest."""
+    """A command of this name does not exist. The text suggests similar names."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one length. `right`: columns that are numbers, from 0."""
+    """Rows of equal length. `right`: indexes of columns that are aligned to the right."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -43,9 +47,9 @@ class Table:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What there is to show, in this order; or, with `prompt`, what to run as turns: one, or those of `flow`.
+    """What to show, in this order; or, with `prompt`, what to run: one turn, or the turns of `flow`.
 
-    `turn`: the number of the turn that `changes` are of. A result without anything shows nothing.
+    `turn`: the number of the turn that made `changes`. An empty result shows nothing.
     """
 
     title: str = ""
@@ -59,7 +63,7 @@ class CommandResult:
 
 
 class CommandHost(Protocol):
-    """The session that a command is given to. Each method may raise CommandError, or its own front end's error."""
+    """The session that commands work on. Each method may raise CommandError or an error of its front end."""
 
     @property
     def agent(self) -> Agent | None:
@@ -70,27 +74,27 @@ class CommandHost(Protocol):
     def mode(self) -> AgentMode | CustomMode: ...
 
     def config(self) -> KinConfig:
-        """As it is now. Raises when it cannot be read."""
+        """The current configuration. Raises ConfigError when it cannot be read."""
         ...
 
     def check_live(self, what: str) -> None:
-        """Raises in playback, where there is no conversation to `what`."""
+        """Raise in playback, where no conversation exists. `what`: what the command would do with it, for the message."""
         ...
 
     def asking_cell(self, command: str) -> dict[str, Any]:
-        """`key` and `cell_id` of the cell that gave `command`, for the record of what it does."""
+        """Return `key` and `cell_id` of the cell that holds `command`, for the record of the command."""
         ...
 
     def clear_unused(self) -> CommandResult:
-        """What /clear gives before the first prompt."""
+        """Return the result of /clear before the first prompt."""
         ...
 
     def up_to_date(self) -> Agent | None:
-        """The agent, with the model and settings that are chosen now."""
+        """Return the agent, with the current model and settings."""
         ...
 
     def wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Where the agent's loop is: what `work()` returns or raises."""
+        """Run `work()` on the agent's event loop; return or raise its result."""
         ...
 
     def choose_model(self, alias: str) -> None: ...
@@ -98,15 +102,15 @@ class CommandHost(Protocol):
     def choose_mode(self, name: str) -> None: ...
 
     def save(self, line: str) -> CommandResult:
-        """The session as a notebook. `line`: its path and options; "": where it belongs by default."""
+        """Save the session as a notebook. `line`: its path and options; "": the default path."""
         ...
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
-        """What puts a new agent where the session notebook at `path` ends."""
+        """Return a function that gives a new agent the conversation at the end of the notebook at `path`."""
         ...
 
     def take(self, agent: Agent) -> None:
-        """The session goes on with `agent`; the one before it, if any, is closed."""
+        """Continue the session with `agent`; close the agent before it, if any."""
         ...
 
     def replay(self, name: str, source: str | None, *, scratch: bool) -> None: ...

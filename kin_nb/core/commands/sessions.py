@@ -1,11 +1,11 @@
-"""/save, /load, /sessions and /resume: stored sessions. /replay, /live and /status: recorded answers."""
+"""/save, /load, /sessions, /resume: stored sessions. /replay, /live, /status: recorded answers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table
+from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table, UsageError
 from kin_nb.core.documents.report import HEADINGS, NUMBERS, session_row
 from kin_nb.core.documents.session import load_session, save_session
 from kin_nb.core.session.store import LATEST, SessionStore
@@ -19,26 +19,26 @@ def save(host: CommandHost, words: list[str]) -> CommandResult:
     if host.agent is None or not host.agent.turns:
         raise CommandError("Nothing to save yet: no prompt has run in this session.")
     saved = save_session(host.agent, _path(path))
-    return CommandResult(f"Saved {saved}", lines=(f"To go on after it elsewhere: /load {saved.name}",))
+    return CommandResult(f"Saved {saved}", lines=(f"To continue it elsewhere: /load {saved.name}",))
 
 
 def load(host: CommandHost, words: list[str]) -> CommandResult:
     if not words:
-        raise CommandError("Usage: /load PATH, of a session notebook (.ipynb) or of a saved session (.json)")
+        raise UsageError(", the file of a session notebook (.ipynb) or of a saved session (.json)")
     host.check_live("put another in the place of")
     path = _path(" ".join(words))
-    until_now = _until_now(host)
+    way_back = _way_back(host)
     config = host.config()
     config.check_api_key()
     if path.suffix == ".ipynb":
-        go_on = host.notebook(path)
+        restore = host.notebook(path)
         agent = Agent(config, host.mode)
-        go_on(agent)
+        restore(agent)
     elif path.suffix == ".json":
         agent = load_session(config, path, mode=host.mode)
     else:
-        raise CommandError(f"{path.name}: /load reads .ipynb and .json files.")
-    return _taken(host, agent, f"Loaded {path.name}", until_now)
+        raise CommandError(f"/load reads .ipynb and .json files, got {path.name}.")
+    return _switched(host, agent, f"Loaded {path.name}", way_back)
 
 
 def sessions(host: CommandHost, words: list[str]) -> CommandResult:
@@ -47,12 +47,12 @@ def sessions(host: CommandHost, words: list[str]) -> CommandResult:
     if not found:
         return CommandResult("No sessions yet")
     table = Table(HEADINGS, tuple(map(session_row, found)), frozenset(NUMBERS))
-    return CommandResult("Sessions, newest first", table, ("/resume ID goes on with one.",))
+    return CommandResult("Sessions, newest first", table, ("/resume ID continues one.",))
 
 
 def resume(host: CommandHost, words: list[str]) -> CommandResult:
     if len(words) > 1:
-        raise CommandError("Usage: /resume [ID]")
+        raise UsageError("")
     host.check_live("put another in the place of")
     config = host.config()
     config.check_api_key()
@@ -61,35 +61,37 @@ def resume(host: CommandHost, words: list[str]) -> CommandResult:
     others = [] if words else [each.id for each in store.list(config.effective_workdir) if each.id != own]
     stored = store.find(words[0] if words else (others[0] if others else LATEST), config.effective_workdir)
     if host.agent is not None and stored.id == own and not host.agent.log.continued_elsewhere:
-        raise CommandError(f"Session {own[:8]} is this one. /sessions lists them all.")
-    until_now = _until_now(host)
+        raise CommandError(f"Session {own[:8]} is the current one.\n/sessions lists all stored sessions.")
+    way_back = _way_back(host)
     agent = Agent.resume(config, stored.id, mode=host.mode)
-    return _taken(host, agent, f"Session {agent.journal.root_id[:8]} goes on", until_now)
+    return _switched(host, agent, f"Continued session {agent.journal.root_id[:8]}", way_back)
 
 
-def _taken(host: CommandHost, agent: Agent, title: str, until_now: tuple[str, ...]) -> CommandResult:
+def _switched(host: CommandHost, agent: Agent, title: str, way_back: tuple[str, ...]) -> CommandResult:
     host.take(agent)
     count = f"{len(agent.turns)} turn{'' if len(agent.turns) == 1 else 's'}"
     elsewhere = str(agent.header.get("workspace") or "")
-    other = (f"It worked in {elsewhere}; from here on it works in {agent.workspace.root}.",)
+    other = (f"It worked in {elsewhere}; now it works in {agent.workspace.root}.",)
     moved = other if elsewhere and Path(elsewhere) != agent.workspace.root else ()
-    return CommandResult(f"{title}: {count}", lines=(*moved, *agent.journal.warnings, *until_now))
+    return CommandResult(f"{title}: {count}", lines=(*moved, *agent.journal.warnings, *way_back))
 
 
-def _until_now(host: CommandHost) -> tuple[str, ...]:
-    """How to come back to the session that is left. Raises CommandError when there would be no way back."""
+def _way_back(host: CommandHost) -> tuple[str, ...]:
+    """Return how to get back to the current session. Raises CommandError if that would be impossible."""
     agent = host.agent
     if agent is None or not agent.turns:
         return ()
     if not agent.config.session_logging.enabled:
-        raise CommandError("This session is not stored, and would be lost. Keep it first: /save PATH, then restart.")
+        raise CommandError(
+            "This session is not stored and would be lost.\nSave it first with /save PATH, then restart the kernel."
+        )
     if agent.busy:
         raise CommandError("A turn is still ending. Try again in a moment.")
-    return (f"The session until now is kept: /resume {agent.journal.root_id[:8]}",)
+    return (f"To get back to the session before: /resume {agent.journal.root_id[:8]}",)
 
 
 def _path(text: str) -> Path:
-    """Raises CommandError for a `~name` that nobody has."""
+    """Raises CommandError for an unknown `~user`."""
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
@@ -104,7 +106,7 @@ def replay(host: CommandHost, words: list[str]) -> CommandResult:
         words = words[:at]
     names = [word for word in words if word != "--scratch"]
     if len(names) != 1:
-        raise CommandError("Usage: %kin replay SESSION@DIGEST [--scratch] [--from PATH]")
+        raise UsageError("\nThe first cell of a session notebook has this line. In a terminal: kin-nb replay NOTEBOOK")
     host.replay(names[0], source, scratch="--scratch" in words)
     return CommandResult()
 

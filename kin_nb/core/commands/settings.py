@@ -1,8 +1,8 @@
-"""/model, /mode, /trust and /memory: what holds for the prompts to come."""
+"""/model, /mode, /trust and /memory: settings for the next prompts."""
 
 from __future__ import annotations
 
-from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table
+from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table, UsageError
 from kin_nb.core.config.trusted_folders import TrustedFolders, project_files
 from kin_nb.core.memory import delete_memory, list_memories, read_memory, scope_of
 from kin_nb.core.paths import shown
@@ -12,7 +12,7 @@ from kin_nb.core.workspace import Workspace
 
 def model(host: CommandHost, words: list[str]) -> CommandResult:
     if len(words) > 1:
-        raise CommandError("Usage: /model [ALIAS]")
+        raise UsageError("")
     if words:
         host.choose_model(words[0])
     config = host.config()
@@ -24,7 +24,7 @@ def model(host: CommandHost, words: list[str]) -> CommandResult:
 
 def mode(host: CommandHost, words: list[str]) -> CommandResult:
     if len(words) > 1:
-        raise CommandError("Usage: /mode [MODE]")
+        raise UsageError("")
     if words:
         host.choose_mode(words[0])
     lines = (host.mode.description, Workspace(host.config().effective_workdir).warning)
@@ -32,13 +32,13 @@ def mode(host: CommandHost, words: list[str]) -> CommandResult:
 
 
 def trust(host: CommandHost, words: list[str]) -> CommandResult:
-    """This folder's own settings, tools and instructions count from the next prompt on.
+    """Use the folder's own settings, tools and instructions from the next prompt on.
 
-    Where they have changed since they were trusted, the difference is shown first, with a code that trusts exactly that: a
-    notebook that is run again from the top does not trust what the user has not seen.
+    If they have changed since they were trusted, the difference is shown first, with a code that trusts exactly this state: so
+    a notebook that is run again from the top never trusts what the user has not seen.
     """
     if len(words) > 1:
-        raise CommandError("Usage: /trust [CODE]")
+        raise UsageError("")
     workdir, folders = host.config().effective_workdir, TrustedFolders()
     found, code = folders.look(workdir), "".join(words)
     wrong = bool(code) and (found.seen is None or code != found.seen.code)
@@ -46,21 +46,21 @@ def trust(host: CommandHost, words: list[str]) -> CommandResult:
         return _changed(found.seen, found.changes, code)
     if wrong and not found.answer:
         raise CommandError(
-            f"The code {code} is wrong: {workdir} is not trusted, and has no code. `%kin trust` trusts it as it is."
+            f"The code {code} is wrong: {workdir} is not trusted yet, so it has no code.\nTo trust it as it is: %kin trust"
         )
-    needless = (f"The code {code} is wrong, and none is needed.",) if wrong else ()
+    needless = (f"The code {code} is wrong. None is needed.",) if wrong else ()
     if found.of_itself:
         return CommandResult(f"{workdir} is already trusted as it is; nothing was changed", lines=needless)
     folder = folders.trust(workdir, found.seen if found.changes else None)
     used = ", ".join(project_files(folder)) or "nothing yet"
-    lines = (*needless, f"What is used of it now: {used}.", ProjectSnapshot.take(folder).limit)
+    lines = (*needless, f"Used from now on: {used}.", ProjectSnapshot.take(folder).limit)
     return CommandResult(f"{folder} is trusted", lines=tuple(filter(None, lines)))
 
 
 def _changed(seen: ProjectSnapshot, changes: Changes, code: str) -> CommandResult:
-    """The difference and the code that trusts it; `code` is "" or a wrong one, most often of an earlier state."""
-    wrong = (f"The code {code} is wrong: it is not of this folder as it is now. Nothing was trusted.",) if code else ()
-    how = f"To trust it as it is now: `/trust {seen.code}`, or `%kin trust {seen.code}`."
+    """Return the difference and the code that trusts it. `code`: "", or a wrong one, usually of an earlier state."""
+    wrong = (f"The code {code} is wrong: the folder has changed again. Nothing was trusted.",) if code else ()
+    how = f"To trust it as it is now: `%kin trust {seen.code}`, or `/trust {seen.code}` as a prompt."
     title = f"{seen.folder} has changed since it was trusted: {changes.summary()}"
     return CommandResult(title, lines=(*wrong, *changes.diff, *filter(None, [seen.limit]), how))
 
@@ -71,7 +71,9 @@ def memory(host: CommandHost, words: list[str]) -> CommandResult:
         case [] | ["list"]:
             found = list_memories(workdir)
             if not found:
-                return CommandResult("No memories yet", lines=("The agent keeps one when you ask it to.",))
+                return CommandResult(
+                    "No memories yet", lines=("Ask the agent to remember something: it writes a memory.",)
+                )
             rows = tuple((each.name, each.scope, each.description or each.problem) for each in found)
             return CommandResult(
                 f"{len(rows)} memor{'y' if len(rows) == 1 else 'ies'}", Table(("name", "scope", "what"), rows)
@@ -80,5 +82,5 @@ def memory(host: CommandHost, words: list[str]) -> CommandResult:
             scope = scope_of(name, workdir)
             return CommandResult(f"{name} ({scope})", lines=tuple(read_memory(name, scope, workdir).splitlines()))
         case ["forget", name]:
-            return CommandResult(f"{shown(delete_memory(name, scope_of(name, workdir), workdir))} is gone")
-    raise CommandError("Usage: /memory [list | show NAME | forget NAME]")
+            return CommandResult(f"{shown(delete_memory(name, scope_of(name, workdir), workdir))} was deleted")
+    raise UsageError("")

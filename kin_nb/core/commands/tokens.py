@@ -1,4 +1,4 @@
-"""/context and /cost: what fills the model's window, and what the session took, by turn and by model."""
+"""/context and /cost: what fills the context window, and what the session has used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS = ((Role.user, "your prompts"), (Role.assistant, "replies"), (Role.tool, 
 
 
 def context(host: CommandHost, words: list[str]) -> CommandResult:
-    """The parts are estimates; the whole is the server's own figure once there is one."""
+    """Show the parts as estimates; the total is the figure of the server as soon as it has reported one."""
     del words
     host.check_live("measure")
     agent, config = host.agent, host.config()
@@ -39,13 +39,13 @@ def context(host: CommandHost, words: list[str]) -> CommandResult:
     share = f" ({used * 100 // model.context_window} %)" if model.context_window > 0 else ""
     about = "" if measured else "about "
     return CommandResult(
-        f"{about}{used:,} of {model.context_window:,} tokens{share} of {model.alias}'s window",
+        f"{about}{used:,} of {model.context_window:,} tokens{share} of the context window of {model.alias}",
         Table(
-            ("part", "how many", "tokens, about"),
+            ("part", "count", "tokens (estimated)"),
             tuple((name, f"{count:,}", f"{tokens:,}") for name, count, tokens in parts),
             frozenset({1, 2}),
         ),
-        (*_largest(messages, agent.redact if agent is not None else str), *_what_comes(config)),
+        (*_largest(messages, agent.redact if agent is not None else str), *_thresholds(config)),
     )
 
 
@@ -54,7 +54,7 @@ def _of(messages: Sequence[LLMMessage], role: Role) -> list[LLMMessage]:
 
 
 def _largest(messages: Sequence[LLMMessage], redact: object) -> list[str]:
-    """A line each for the largest tool results."""
+    """Return a line for each of the largest tool results."""
     calls = {call.id: call.function for message in messages for call in message.tool_calls or ()}
     results = sorted(_of(messages, Role.tool), key=lambda message: -about_tokens([message]))[:_LARGEST]
     lines = []
@@ -68,15 +68,15 @@ def _largest(messages: Sequence[LLMMessage], redact: object) -> list[str]:
     return ["The largest tool results, in tokens:", *lines] if lines else []
 
 
-def _what_comes(config: KinConfig) -> list[str]:
+def _thresholds(config: KinConfig) -> list[str]:
     model = config.get_active_model()
     at = config.prune_at * config.room_of(model) // 100
     pruning = f"Old tool results are shortened from {at:,} tokens on." if at else "Tool results are never shortened."
-    return [pruning, f"The conversation is compacted from {config.compact_at(model):,} tokens on."]
+    return [pruning, f"The conversation is summarized from {config.compact_at(model):,} tokens on."]
 
 
 def cost(host: CommandHost, words: list[str]) -> CommandResult:
-    """Count what was undone or cleared too: it is paid for."""
+    """Count undone and cleared turns too: they were paid for."""
     del words
     host.check_live("count the cost of")
     records = host.agent.records if host.agent is not None else []
@@ -104,7 +104,7 @@ def _by_model(paid: Sequence[Sent]) -> list[str]:
 
 
 def _figures(paid: Sequence[Sent]) -> tuple[str, str, str]:
-    """Tokens in and out, and USD: an unknown price is not a price of nothing."""
+    """Return tokens in, tokens out, and USD. A turn without a known price is counted, not taken as free."""
     known = [float(record.cost) for record in paid if record.cost]
     unknown = sum(1 for record in paid if not record.cost and record.prompt_tokens + record.completion_tokens)
     usd = f"${sum(known):.4f}" if known or not unknown else ""

@@ -1,11 +1,11 @@
-"""/tools, /mcp, /approvals, /skill:NAME and /flow:NAME: what the model may use."""
+"""/tools, /mcp, /approvals, /skill:NAME and /flow:NAME: what the model can use."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table
+from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table, UsageError
 from kin_nb.core.config import overlaid
 from kin_nb.core.config.entries import MCPServer
 from kin_nb.core.modes import Policy
@@ -19,25 +19,29 @@ _LONGEST = 80
 
 
 def tools(host: CommandHost, words: list[str]) -> CommandResult:
-    """Also before the first prompt, when the tools of MCP servers are not known yet."""
+    """List the tools. Before the first prompt those of MCP servers are not known yet."""
     del words
     manager = toolbox_of(host).manager
     found = manager.available_tools()
     rows = [(name, _permission(manager, name), _origin(tool), _first_line(tool)) for name, tool in found.items()]
     policy = overlaid(host.config(), host.mode).policy
     return CommandResult(
-        f"{len(rows)} tools in mode {host.mode.shown}, policy {Policy(policy).value}",
+        f"{len(rows)} tools in mode {host.mode.shown} (policy {Policy(policy).value})",
         Table(("tool", "runs", "from", "what it does"), tuple(rows)),
-        ("by policy: reads of the workspace run unasked, the rest as mode and policy say; your rules come first.",),
+        (
+            "by policy: your rules first; then reading the workspace runs without asking, and all else as the mode says.",
+        ),
     )
 
 
 def mcp(host: CommandHost, words: list[str]) -> CommandResult:
-    """Starts nothing."""
+    """List the MCP servers and their state, without starting one."""
     del words
     servers = host.config().mcp_servers
     if not servers:
-        return CommandResult("No MCP servers", lines=("[[mcp_servers]] in config.toml names them.",))
+        return CommandResult(
+            "No MCP servers", lines=("Add a server as a [[mcp_servers]] table in ~/.kin-code/config.toml.",)
+        )
     states = host.agent.toolbox.server_states() if host.agent is not None else {}
     rows = [(server.name, server.transport, *_state(server, states)) for server in servers]
     return CommandResult(
@@ -57,7 +61,7 @@ def _permission(manager: ToolManager, name: str) -> str:
     try:
         config = manager.get_tool_config(name)
     except ToolError:
-        return "not at all: its settings are wrong"
+        return "never: its settings are invalid"
     rules = len(config.allowlist) + len(config.denylist)
     word = {ToolPermission.ALWAYS: "always", ToolPermission.NEVER: "never"}.get(config.permission, "by policy")
     return f"{word}, {rules} rule{'' if rules == 1 else 's'}" if rules else word
@@ -83,26 +87,28 @@ def approvals(host: CommandHost, words: list[str]) -> CommandResult:
     given = grants.describe() if grants is not None else []
     if words:
         if len(words) != 2 or words[0] != "forget" or not (words[1] == "all" or words[1].isdecimal()):  # noqa: PLR2004
-            raise CommandError("Usage: /approvals [forget N | forget all]")
+            raise UsageError("")
         if grants is None or not given:
             raise CommandError("Nothing was approved for this session.")
         index = None if words[1] == "all" else int(words[1]) - 1
         try:
             gone = grants.forget(index)
         except IndexError:
-            raise CommandError(f"There is no approval {words[1]}: they count from 1 to {len(given)}.") from None
-        return CommandResult("Taken back", lines=tuple(gone))
+            raise CommandError(
+                f"Approval {words[1]} does not exist; they are numbered from 1 to {len(given)}."
+            ) from None
+        return CommandResult("Revoked", lines=tuple(gone))
     if not given:
         return CommandResult("Nothing was approved for this session")
     lines = tuple(f"{number}. {what}" for number, what in enumerate(given, 1))
-    return CommandResult("Approved for this session", lines=(*lines, "/approvals forget N takes one back."))
+    return CommandResult("Approved for this session", lines=(*lines, "/approvals forget N revokes one."))
 
 
 def skill(host: CommandHost, words: list[str]) -> CommandResult:
-    """The turn itself puts the skill's text into the prompt; that there is such a skill is said before it."""
+    """Check that the skill exists. The turn itself adds its text to the prompt."""
     skills = toolbox_of(host).skills
     if not words[0]:
-        raise CommandError(f"Usage: /skill:NAME [REQUEST]. Skills: {', '.join(skills.available) or 'none'}.")
+        raise UsageError(f"\nSkills: {', '.join(skills.available) or 'none'}.")
     skills.load(words[0])
     return CommandResult(prompt=" ".join([f"/skill:{words[0]}", *words[1:]]))
 
@@ -110,12 +116,12 @@ def skill(host: CommandHost, words: list[str]) -> CommandResult:
 def flow(host: CommandHost, words: list[str]) -> CommandResult:
     skills = toolbox_of(host).skills
     if not words[0]:
-        raise CommandError(f"Usage: /flow:NAME [REQUEST]. Flows: {', '.join(skills.flows) or 'none'}.")
+        raise UsageError(f"\nFlows: {', '.join(skills.flows) or 'none'}.")
     return CommandResult(prompt=" ".join(words[1:]), flow=skills.flow(words[0]))
 
 
 def toolbox_of(host: CommandHost) -> Toolbox:
-    """The agent's; before the first prompt the one that it would have. Starts nothing. Raises ConfigError."""
+    """Return the agent's toolbox, or before the first prompt a new one, without starting anything. Raises ConfigError."""
     if host.agent is not None:
         return host.agent.toolbox
     return Toolbox(overlaid(host.config(), host.mode))

@@ -80,7 +80,7 @@ def test_last_and_save(kin, workspace, first):
 @pytest.mark.parametrize(
     ("prompt", "code", "said"),
     [
-        ("/undoo", 2, "/undoo: no such command. Did you mean /undo?"),
+        ("/undoo", 2, "Unknown command /undoo. Did you mean /undo?"),
         ("/undo", 1, "There is nothing to undo"),
         ("/model other", 1, "kin-nb run --model other"),
         ("/mode plan", 1, "kin-nb run --mode plan"),

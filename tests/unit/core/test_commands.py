@@ -32,7 +32,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import Grant
 from kin_nb.render import render_result
-from kin_nb.replay.cell_keys import command_key
+from kin_nb.replay.cell_keys import command_key, conversation_command
 from tests.model_server import ModelServer, tool_call
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
@@ -62,7 +62,7 @@ class Person:
         assert self.agent.turns[-1].outcome == "done", self.agent.turns[-1].message
 
     def leave(self) -> None:
-        """As when the kernel ends."""
+        """Close the session, as the end of the kernel does."""
         self._runner.run(self.agent.aclose())
         self.host.agent = None
 
@@ -138,8 +138,8 @@ def test_everything_else_is_a_prompt(text):
 @pytest.mark.parametrize(
     ("text", "meant"), [("/undoo", "/undo"), ("/Help", "/help"), ("/sesions", "/sessions"), ("/flw:x", "/flow")]
 )
-def test_a_slip_of_the_hand_names_the_nearest(text, meant):
-    with pytest.raises(UnknownCommandError, match=rf"no such command\. Did you mean {meant}\b"):
+def test_a_mistyped_command_suggests_similar_ones(text, meant):
+    with pytest.raises(UnknownCommandError, match=rf"^Unknown command /\S+\. Did you mean {meant}\b"):
         typed_command(text)
     assert is_command(text)
 
@@ -157,7 +157,7 @@ def test_the_magic_takes_the_name_without_a_slash_and_nothing_means_help():
         "undo",
         "flow",
     ]
-    with pytest.raises(UnknownCommandError, match=r"^%kin sav: no such command\. Did you mean %kin save\? %kin help"):
+    with pytest.raises(UnknownCommandError, match=r"^Unknown command %kin sav\. Did you mean %kin save\?\n%kin help"):
         named_command("sav")
 
 
@@ -176,6 +176,27 @@ def test_the_documentation_lists_exactly_the_commands_that_there_are():
 def test_help_lists_them_all(person):
     shown = person.types("/help")
     assert [name for name in COMMANDS if f"/{name}" not in shown] == []
+    assert re.search(r"^  Look +/cost ", shown, re.MULTILINE)
+
+
+def test_help_shows_the_form_that_was_typed(person):
+    result = run_command(person.host, named_command("help"))
+    assert result.table is not None
+    assert all(typed.startswith("%kin ") for _, typed, _ in result.table.rows)
+    with pytest.raises(CommandError, match=r"^Usage: %kin undo \[N\]"):
+        run_command(person.host, named_command("undo x"))
+
+
+@pytest.mark.parametrize("typed", ["/new", "%kin new"])
+def test_new_is_another_name_of_clear(talked, typed):
+    found = named_command("new") if typed.startswith("%") else typed_command(typed)
+    assert found is not None
+    cleared = run_command(talked.host, found).record
+    assert (cleared.type, cleared.key) == ("clear", command_key("clear"))
+    assert (
+        conversation_command(None, {"cell_type": "code", "source": f"%%kin\n{typed}" if typed[0] == "/" else typed})
+        == "clear"
+    )
 
 
 def test_names_are_completed_with_the_skills_and_flows_spelled_out():
@@ -185,15 +206,15 @@ def test_names_are_completed_with_the_skills_and_flows_spelled_out():
     assert next(c.description for c in completer.complete("/flow", 5)) == "Mends"
 
 
-def test_words_after_a_command_that_takes_none_are_an_error_that_tells_the_way_out(person):
-    with pytest.raises(CommandError, match="For a prompt: //context"):
+def test_arguments_of_a_command_that_takes_none_are_an_error_that_says_how_to_send_a_prompt(person):
+    with pytest.raises(CommandError, match="To send it as a prompt: //context"):
         person.types("/context of this file")
 
 
 # Undo and redo.
 
 
-def test_undo_restores_the_files_and_redo_gives_them_back(talked, workspace):
+def test_undo_restores_the_files_and_redo_brings_the_changes_back(talked, workspace):
     card = talked.types("/undo")
     assert card.splitlines() == ["Took back turn 1", "  removed: b.txt +0 -1", "  %kin redo gives it back."]
     assert not (workspace / "b.txt").exists()
@@ -243,7 +264,8 @@ def test_diff_compares_what_the_last_turn_or_an_older_one_changed(talked):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("/diff x", "Usage: /diff"), ("/diff 1 2", "Usage"), ("/diff 7", "no turn 7")]
+    ("text", "said"),
+    [("/diff x", "Usage: /diff"), ("/diff 1 2", "Usage"), ("/diff 7", "Turn 7 does not exist; the last one is 1")],
 )
 def test_a_turn_that_is_not_there_cannot_be_compared(talked, text, said):
     with pytest.raises(CommandError, match=said):
@@ -309,7 +331,7 @@ def test_context_says_what_fills_the_window_and_what_comes(talked):
     for part in ("system prompt", "tools", "your prompts", "replies", "tool results", "write_file {"):
         assert part in shown
     assert "Old tool results are shortened from" in shown
-    assert "The conversation is compacted from" in shown
+    assert "The conversation is summarized from" in shown
 
 
 def test_context_and_tools_are_known_before_the_first_prompt(person):
@@ -357,9 +379,9 @@ def test_approvals_are_listed_and_taken_back(talked):
     for what in ("touch", "git"):
         talked.agent.safety().grants.add(Grant("bash", f"prefix:{what}", f"commands that start with `{what}`"))
     assert "2. commands that start with `git`" in talked.types("/approvals")
-    with pytest.raises(CommandError, match="count from 1 to 2"):
+    with pytest.raises(CommandError, match="numbered from 1 to 2"):
         talked.types("/approvals forget 3")
-    assert talked.types("/approvals forget 1") == "Taken back\n  commands that start with `touch`"
+    assert talked.types("/approvals forget 1") == "Revoked\n  commands that start with `touch`"
     talked.types("/approvals forget all")
     assert talked.agent.safety().grants.describe() == []
 
@@ -396,7 +418,9 @@ def test_a_wrong_code_is_called_wrong_and_trusts_nothing(person, workspace):
     tool = workspace / ".kin-code" / "tools" / "shout.py"
     tool.parent.mkdir(parents=True)
     tool.write_text("x = 1\n")
-    with pytest.raises(CommandError, match=r"^The code abc is wrong: .* is not trusted, .* `%kin trust` trusts it"):
+    with pytest.raises(
+        CommandError, match=r"^The code abc is wrong: .* is not trusted yet, .*\nTo trust it as it is: %kin trust"
+    ):
         person.run("/trust abc")
     assert TrustedFolders().is_trusted(workspace) is None
     assert person.run("/trust").title == f"{workspace} is trusted"
@@ -405,10 +429,10 @@ def test_a_wrong_code_is_called_wrong_and_trusts_nothing(person, workspace):
     assert (person.run("/trust").title, person.run(f"/trust {record.seen.code}").title) == (already, already)
     wrong = person.types("/trust abc")
     assert wrong.startswith(already)
-    assert "The code abc is wrong, and none is needed." in wrong
+    assert "The code abc is wrong. None is needed." in wrong
     tool.write_text("x = 2\n")
     changed = person.types("/trust abc")
-    assert "The code abc is wrong: it is not of this folder as it is now." in changed
+    assert "The code abc is wrong: the folder has changed again." in changed
     (code,) = set(re.findall(r"/trust ([0-9a-f]{8})", changed))
     assert TrustedFolders().is_trusted(workspace) is None
     assert "is wrong" not in person.types("/trust")
@@ -455,7 +479,7 @@ def test_a_saved_session_is_loaded_and_the_one_before_stays_stored(talked, works
     talked.types(f"/save {workspace / 'out.json'}")
     assert talked.types(f"/load {workspace / 'out.json'}").splitlines() == [
         "Loaded out.json: 1 turn",
-        f"  The session until now is kept: /resume {first.session_id[:8]}",
+        f"  To get back to the session before: /resume {first.session_id[:8]}",
     ]
     assert talked.agent is not first
     talked.server.enqueue("It says one.")
@@ -465,15 +489,15 @@ def test_a_saved_session_is_loaded_and_the_one_before_stays_stored(talked, works
 
 def test_resume_takes_this_folders_newest_other_session_and_comes_back(talked):
     first = talked.agent.session_id
-    with pytest.raises(CommandError, match="is this one"):
+    with pytest.raises(CommandError, match="is the current one"):
         talked.types(f"/resume {first[:8]}")
     talked.leave()
     talked.server.enqueue("Hello.")
     talked.ask("Another session")
     second = talked.agent.session_id
-    assert talked.types("/resume").splitlines()[0] == f"Session {first[:8]} goes on: 1 turn"
+    assert talked.types("/resume").splitlines()[0] == f"Continued session {first[:8]}: 1 turn"
     assert talked.agent.session_id == first
-    assert talked.types(f"/resume {second[:8]}").startswith(f"Session {second[:8]} goes on")
+    assert talked.types(f"/resume {second[:8]}").startswith(f"Continued session {second[:8]}")
     shown = talked.types("/sessions")
     assert {first[:8], second[:8]} <= set(shown.split())
 
