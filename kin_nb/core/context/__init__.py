@@ -1,6 +1,6 @@
-"""The conversation: history that appends, what is computed from it, and the four ways in which it gets shorter.
+"""The messages of a conversation, and everything that is computed from messages and calls alone.
 
-Those are clear, compaction (compaction.py), pruning (context_window.py) and `History.restore`; a message that stays is the same
-object. Loops (loop_detector.py) are found in the calls and the replies alone. Never talks to a server: a compaction is handed
-`ask`. May import: core.messages, core.records, core.redaction, core.llm.errors.
+History only appends, with four exceptions: clear, compaction (compaction.py), pruning (context_window.py) and `History.restore`. A
+message that stays is the same object. loop_detector.py finds calls and texts that repeat. Nothing here talks to a server: a
+compaction receives `ask`. May import: core.messages, core.records, core.redaction, core.llm.errors.
 """

@@ -142,7 +142,7 @@ async def test_an_answer_to_a_cancelled_question_is_not_taken(agent, model_serve
 
 @WAYS
 @each(allows=lambda: CONTINUE, refuses=raising(ToolError, "no user"))
-async def test_an_answer_whether_to_go_on_in_circles_is_not_taken_when_cancelled(agent, model_server, then, interrupt):
+async def test_a_cancelled_answer_about_a_loop_is_ignored(agent, model_server, then, interrupt):
     callback = Waiting(then)
     agent.approvals.ask_question = callback
     for _ in range(8):

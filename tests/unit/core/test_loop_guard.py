@@ -103,14 +103,14 @@ async def test_it_can_be_switched_off(model_server, agent):
 
 
 async def test_endless_text_is_stopped_and_kept(model_server, agent):
-    model_server.enqueue("I will now look at the file and then go on with it. " * 400)
+    model_server.enqueue("I will now look at the file and then continue with it. " * 400)
     events = await run_turn(agent)
     record = events[-1].record
     assert loops(events)[-1][0] == "text"
     assert record.outcome == "stopped"
     assert record.steps[0].content.startswith("I will now look")
     model_server.enqueue("Sorry.")
-    assert (await run_turn(agent, "go on"))[-1].record.outcome == "done"
+    assert (await run_turn(agent, "continue"))[-1].record.outcome == "done"
 
 
 @pytest.fixture

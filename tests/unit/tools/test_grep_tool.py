@@ -57,7 +57,7 @@ async def test_lines_come_as_path_line_text_in_the_order_of_their_paths(grep, tm
     ]
 
 
-async def test_nothing_found_is_a_sentence_and_no_error(grep, tmp_path):
+async def test_nothing_found_is_a_sentence_not_an_error(grep, tmp_path):
     put(tmp_path, "a")
     result = await grep.invoke(pattern="absent")
     assert (result.match_count, result.was_truncated) == (0, False)
@@ -86,7 +86,7 @@ async def test_ignored_hidden_binary_and_installed_files_are_left_out(grep, tmp_
     assert await lines(grep, path="src") == ["src/deep/local:1:needle", "src/kept.log:1:needle"]
 
 
-async def test_a_path_that_is_named_is_searched(grep, tmp_path):
+async def test_a_given_path_is_searched(grep, tmp_path):
     put(tmp_path, ".github/ci.yml", "node_modules/x.js", "a.py")
     assert await lines(grep, path=".github") == [".github/ci.yml:1:needle"]
     assert await lines(grep, path="node_modules") == ["node_modules/x.js:1:needle"]
@@ -113,7 +113,7 @@ async def test_sensitive_files_are_not_read_through_their_folder(grep, tmp_path)
         ("src/**", ["src/b.py", "src/deep/c.py"]),
     ],
 )
-async def test_a_glob_narrows_and_brings_nothing_ignored_back(grep, tmp_path, glob, files):
+async def test_a_glob_narrows_and_does_not_include_ignored_files(grep, tmp_path, glob, files):
     put(tmp_path, "a.py", "src/b.py", "src/deep/c.py", "d.md", "ignored.py", "node_modules/x.py")
     put(tmp_path, ".gitignore", text="ignored.py\n")
     assert await lines(grep, glob=glob) == [f"{name}:1:needle" for name in files]
@@ -136,7 +136,7 @@ async def test_the_number_of_matches_is_capped_over_all_files(grep, tmp_path):
     assert (whole.was_truncated, whole.note) == (False, "")
 
 
-async def test_what_is_cut_off_is_named_by_file_those_with_most_first(grep, tmp_path):
+async def test_matches_that_are_not_shown_are_listed_by_file(grep, tmp_path):
     for n in range(15):
         put(tmp_path, f"{n:02}", text="needle\n" * (n + 1))
     result = await grep.invoke(pattern="needle", max_matches=2)
@@ -146,7 +146,7 @@ async def test_what_is_cut_off_is_named_by_file_those_with_most_first(grep, tmp_
     )
 
 
-async def test_counting_ends_somewhere(grep, tmp_path, monkeypatch):
+async def test_counting_has_a_limit(grep, tmp_path, monkeypatch):
     monkeypatch.setattr(grep_output, "COUNTED", 50)
     put(tmp_path, "a", "b", text="needle\n" * 40)
     assert (await grep.invoke(pattern="needle", max_matches=10)).note == (
@@ -169,7 +169,7 @@ async def test_lines_around_a_match_are_shown_as_grep_does(grep, tmp_path):
     assert grep.to_model(cut) == ("a-1-1\na:2:needle\na-3-3\n[1 of 4 matching lines shown; not shown: a (3)]")
 
 
-async def test_context_stays_below_the_models_share(grep, tmp_path):
+async def test_context_is_cut_to_the_limit(grep, tmp_path):
     put(tmp_path, "a", text=("x" * 400 + "\n") * 10 + ("needle\n" + ("y" * 400 + "\n") * 20) * 20)
     result = await grep.invoke(pattern="needle", context=10)
     assert result.was_truncated
@@ -193,7 +193,7 @@ async def test_plain_text_can_be_searched_for(grep, tmp_path):
 
 
 @pytest.mark.parametrize("pattern", [r"(?<=ne)edle", r"n(?!x)eedle", r"n(e)\1dle", r"\Aneedle\Z"])
-async def test_what_only_python_knows_is_found_too(grep, tmp_path, pattern):
+async def test_patterns_that_only_python_knows_work(grep, tmp_path, pattern):
     put(tmp_path, "a")
     assert await lines(grep, pattern) == ["a:1:needle"]
 
@@ -225,12 +225,12 @@ async def test_what_only_python_knows_is_found_too(grep, tmp_path, pattern):
         ({"pattern": "absent", "glob": "src/**/*.py"}, ""),
     ],
 )
-async def test_why_nothing_is_found_is_said_where_it_can_be_seen(grep, tmp_path, args, why):
+async def test_a_hint_explains_why_nothing_matches(grep, tmp_path, args, why):
     put(tmp_path, "src/deep/a.py", text="needle\nNeedle. pin\n")
     assert grep.to_model(await grep.invoke(**args)) == f"No line matches.{why}"
 
 
-async def test_long_lines_are_cut_and_the_whole_stays_below_the_models_share(grep, tmp_path):
+async def test_long_lines_and_long_results_are_cut(grep, tmp_path):
     put(tmp_path, "a", text=("needle" + "x" * 100_000 + "\n") * 200)
     result = await grep.invoke(pattern="needle", max_matches=1000)
     assert result.was_truncated
@@ -239,7 +239,7 @@ async def test_long_lines_are_cut_and_the_whole_stays_below_the_models_share(gre
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
+    ("pattern", "message"),
     [
         ("def f(", r"missing ), unterminated subpattern at position 5|escape it: def f\(, or set literal."),
         ("f(a, g(b", r"missing ), unterminated subpattern at position 6|escape it: f\(a, g\(b, or set literal."),
@@ -249,14 +249,14 @@ async def test_long_lines_are_cut_and_the_whole_stays_below_the_models_share(gre
         (r"\p{L}", r"bad escape \p at position 0|Correct it, or set literal."),
     ],
 )
-async def test_an_invalid_expression_is_an_error_with_what_to_write(grep, tmp_path, pattern, said):
+async def test_an_invalid_expression_is_an_error_with_a_correction(grep, tmp_path, pattern, message):
     put(tmp_path, "a")
     with pytest.raises(ToolError, match="The search failed: regex parse error") as error:
         await grep.invoke(pattern=pattern)
-    assert all(part in str(error.value) for part in said.split("|"))
+    assert all(part in str(error.value) for part in message.split("|"))
 
 
-async def test_text_that_is_no_utf_8_is_shown(grep, tmp_path):
+async def test_text_that_is_not_utf_8_is_shown(grep, tmp_path):
     (tmp_path / "latin").write_bytes(b"needle caf\xe9\n")
     assert await lines(grep) == ["latin:1:needle café"]
 
@@ -291,7 +291,7 @@ async def test_utf_16_with_a_mark_is_read_as_ripgrep_does(tmp_path, order):
     assert await lines(grep, context=1) == ["a-1-x", "a:2:needle é", "a-3-y"]
 
 
-async def test_a_file_that_changed_during_the_search_is_left_out_and_that_is_said(grep, tmp_path, monkeypatch):
+async def test_a_file_that_changed_during_the_search_is_left_out_with_a_note(grep, tmp_path, monkeypatch):
     put(tmp_path, "a", "b")
     confirm = Matches.leave_out_unconfirmed
 
@@ -349,7 +349,7 @@ async def test_a_small_search_starts_no_program(no_program, tmp_path, pattern):
 @pytest.mark.parametrize(
     "pattern", ["(a+)+b", "(a|aa){9}", "a*a*a*b", r"(a)\1", "(?=a)a", "a{2,}b*c+", "(a)(b)(c)", "[[:alpha:]]", "[a&&b]", "a("]
 )  # fmt: skip
-def test_a_pattern_that_might_take_long_is_for_a_program(pattern):
+def test_a_pattern_that_may_take_long_runs_in_a_program(pattern):
     assert grep_module.longest_line(pattern) is None or not grep_module.search_in_process(
         Path("/"), "./", pattern, [], lambda _: True
     )
@@ -359,7 +359,7 @@ def search_here(root: Path, pattern: str) -> bool:
     return grep_module.search_in_process(root, "./", pattern, [], lambda _: False)
 
 
-def test_a_search_that_turns_out_to_be_large_is_for_a_program(tmp_path, monkeypatch):
+def test_a_search_that_gets_large_moves_to_a_program(tmp_path, monkeypatch):
     put(tmp_path, "long", text="a" * 300 + "\n")
     assert search_here(tmp_path, "a+b")
     assert not search_here(tmp_path, "a+b+c")
@@ -371,14 +371,14 @@ def test_a_search_that_turns_out_to_be_large_is_for_a_program(tmp_path, monkeypa
     assert not search_here(tmp_path, "a")
 
 
-async def test_what_was_found_before_it_turned_out_to_be_large_is_not_counted_twice(tmp_path, monkeypatch):
+async def test_matches_before_the_move_are_not_counted_twice(tmp_path, monkeypatch):
     monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
     put(tmp_path, "a")
     put(tmp_path, "b", text="needle\n" + "x" * 3_000_000)
     assert await lines(Grep.from_config(BaseToolConfig(workdir=tmp_path))) == ["a:1:needle", "b:1:needle"]
 
 
-async def test_a_glob_with_a_slash_counts_from_the_workspace_or_from_the_folder(grep, tmp_path):
+async def test_a_glob_with_a_slash_is_relative_to_the_workspace_or_the_folder(grep, tmp_path):
     (tmp_path / "src" / "click").mkdir(parents=True)
     (tmp_path / "src" / "click" / "core.py").write_text("needle\n")
     for glob in ("src/click/*.py", "click/*.py"):
@@ -389,7 +389,7 @@ async def test_a_glob_with_a_slash_counts_from_the_workspace_or_from_the_folder(
 HOSTILE = "*a" * 30 + "*b\n" + "**/a/" * 30 + "b\n" + "{a,a}" * 30 + "b\n" + "[z-a]\n[\n{x,[z-a]}\n[!]\n"
 
 
-async def test_an_ignore_file_cannot_hold_the_search_up_or_break_it(no_program, tmp_path):
+async def test_an_ignore_file_cannot_block_or_break_the_search(no_program, tmp_path):
     put(tmp_path, "a" * 120, "/".join("a" * 40) + "/c", "ignored.py")
     put(tmp_path, ".gitignore", text=HOSTILE + "ignored.*\n" + "#" * 300_000 + "\na*\n")
     (tmp_path / "pipe").mkdir()
@@ -416,7 +416,7 @@ async def test_an_expression_that_backtracks_without_end_is_stopped_at_its_line(
     assert "(a+)+" in str(raised.value)
 
 
-async def test_a_search_has_so_much_processor_time_and_no_more(no_ripgrep, tmp_path, monkeypatch):
+async def test_the_processor_time_of_a_search_is_limited(no_ripgrep, tmp_path, monkeypatch):
     program = tmp_path.parent / "grep_fallback.py"
     place = repr(str(Path(grep_module.__file__).parents[4]))
     source = Path(grep_fallback.__file__).read_text().replace("CPU_SECONDS = 60", "CPU_SECONDS = 1")

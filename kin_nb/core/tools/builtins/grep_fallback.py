@@ -43,7 +43,7 @@ _IGNORE_FILE = 262_144
 """Bytes of a .gitignore that are read at most."""
 _LONGEST_GLOB = 4_096
 _OPTIONS = 64
-"""Globs that the `{a,b}` of one glob may stand for."""
+"""Globs that the `{a,b}` of one glob may expand to."""
 _TOKEN = re.compile(
     r"(?P<escaped>\\.)|(?P<stars>\*+)|(?P<any>\?)|(?P<set>\[[!^]?\]?(?:\\.|[^\]\\])*\])|(?P<options>\{[^{}]*\})|.",
     re.DOTALL,
@@ -234,7 +234,7 @@ def _expand(glob: str) -> list[str]:
     found = _TOKEN.finditer(glob)
     parts = [token[0][1:-1].split(",") if token.lastgroup == "options" else [token[0]] for token in found]
     if math.prod(map(len, parts)) > _OPTIONS:
-        raise BrokenGlobError(f"its {{}} stand for more than {_OPTIONS} globs")
+        raise BrokenGlobError(f"its {{}} expand to more than {_OPTIONS} globs")
     return ["".join(choice) for choice in itertools.product(*parts)]
 
 
