@@ -26,7 +26,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "**.ipynb_checkpoints", "reference/generated"]
 nitpicky = False  # the types of a signature are not pages of this site
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
@@ -96,4 +96,7 @@ def link_to_the_repository(app: Sphinx, docname: str, source: list[str]) -> None
 def setup(app: Sphinx) -> None:
     os.environ["KIN_HOME"] = str(Path(app.outdir).parent / "home")  # no settings of the person who builds it
     sys.path.insert(0, str(DOCS))
+    from generate import write_pages
+
+    write_pages()
     app.connect("source-read", link_to_the_repository)

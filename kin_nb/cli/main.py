@@ -77,7 +77,13 @@ def _parser() -> ArgumentParser:
     _add_audit(commands)
     _add_config(commands)
     _add_installation(commands)
-    demo = commands.add_parser("demo", help="run a recorded example session again, without a key or a network")
+    demo = commands.add_parser(
+        "demo",
+        help="run a recorded example session again, without a key or a network",
+        epilog="examples: quickstart (fix a failing test), second-thoughts (reject, undo, ask again), refactor (plan first), "
+        "data-analysis (work on variables; needs pandas and matplotlib), investigate (git history), subagents",
+    )
+    demo.add_argument("name", nargs="?", default="quickstart", metavar="NAME", help="default: quickstart")
     demo.add_argument("--lab", action="store_true", help="open its notebook in JupyterLab instead")
     demo.set_defaults(command=notebooks.demo)
     return parser

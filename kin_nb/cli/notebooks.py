@@ -71,4 +71,4 @@ def demo(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.commands.replay import demo as run_demo  # noqa: PLC0415
     from kin_nb.replay.commands.replay import demo_in_lab  # noqa: PLC0415
 
-    return demo_in_lab() if arguments.lab else run_demo()
+    return demo_in_lab(arguments.name) if arguments.lab else run_demo(arguments.name)

@@ -29,7 +29,7 @@ from kin_nb.replay.runner.run_notebook import Request, notebook_result, replay_n
 from kin_nb.replay.saving.privacy import known_secrets
 
 FAILED = 1
-QUICKSTART = "quickstart.ipynb"
+QUICKSTART = "quickstart"
 _GOING = {
     "playback": "playback",
     "tools": "tools run again in a copy of the workspace",
@@ -157,14 +157,17 @@ def _complain(path: Path, row: NotebookResult) -> None:
     print(said, file=sys.stderr)  # noqa: T201
 
 
-def demo() -> int:
-    """Re-execute the quickstart: the model from the recording, the tools for real, in a temporary copy."""
-    path = examples_folder() / QUICKSTART
-    if not is_shipped(path):
-        # Only what came with this version may run commands unasked.
-        print(f"{path} is not the quickstart that came with this version of kin_nb.", file=sys.stderr)  # noqa: T201
+def examples() -> list[str]:
+    """The names of the sessions that come with kin_nb, the quickstart first."""
+    names = sorted(path.stem for path in examples_folder().glob("*.ipynb"))
+    return sorted(names, key=lambda name: name != QUICKSTART)
+
+
+def demo(name: str = QUICKSTART) -> int:
+    """Re-execute an example: the model from the recording, the tools for real, in a temporary copy."""
+    if (path := _example(name)) is None:
         return FAILED
-    say("Re-executing the quickstart session: the model's replies come from the recording, the tools really run,")
+    say(f"Running the session {name} again: the model's replies come from the recording, the tools really run,")
     say("in a temporary copy of its workspace. No key, no network.\n")
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="kin-demo-"))
@@ -180,20 +183,35 @@ def demo() -> int:
     return report.exit_code
 
 
-def demo_in_lab() -> int:
-    """Open a copy of the quickstart in JupyterLab, or say how to install it."""
+def demo_in_lab(name: str = QUICKSTART) -> int:
+    """Open a copy of an example in JupyterLab, or say how to install it."""
     import importlib.util  # noqa: PLC0415
     import os  # noqa: PLC0415
     import shutil  # noqa: PLC0415
 
+    if (path := _example(name)) is None:
+        return FAILED
     if importlib.util.find_spec("jupyterlab") is None:
         say(f"JupyterLab is not installed here. Install it with:  {sys.executable} -m pip install jupyterlab")
         return FAILED
     folder = Path(tempfile.mkdtemp(prefix="kin-demo-"))
-    shutil.copytree(examples_folder() / "workspaces" / "quickstart", folder / "workspaces" / "quickstart")
-    shutil.copy(examples_folder() / QUICKSTART, folder)
-    argv = [sys.executable, "-m", "jupyterlab", str(folder / QUICKSTART)]
+    shutil.copytree(examples_folder() / "workspaces" / name, folder / "workspaces" / name)
+    shutil.copy(path, folder)
+    argv = [sys.executable, "-m", "jupyterlab", str(folder / path.name)]
     return os.execv(argv[0], argv)  # noqa: S606  (in this process's place: who ends it ends JupyterLab)
+
+
+def _example(name: str) -> Path | None:
+    """The example's notebook. None, with a message, for an unknown name and for a notebook that was changed."""
+    if name not in examples():
+        print(f'Unknown example "{name}". Examples: {", ".join(examples())}.', file=sys.stderr)  # noqa: T201
+        return None
+    path = examples_folder() / f"{name}.ipynb"
+    if not is_shipped(path):
+        # Only what came with this version may run commands without asking.
+        print(f"{path} is not the example that came with this version of kin_nb.", file=sys.stderr)  # noqa: T201
+        return None
+    return path
 
 
 def _open_with(report: ReplayReport) -> str:

@@ -130,5 +130,20 @@ def test_the_demo_runs_nothing_of_a_notebook_that_did_not_come_with_it(monkeypat
     monkeypatch.setattr(replay, "examples_folder", lambda: tmp_path)
     assert replay.demo() == 1
     said = capsys.readouterr()
-    assert said.err.endswith("is not the quickstart that came with this version of kin_nb.\n")
+    assert said.err.endswith("is not the example that came with this version of kin_nb.\n")
     assert said.out == ""
+
+
+def test_the_demo_of_an_unknown_name_lists_the_examples(capsys):
+    assert replay.demo("quikstart") == 1
+    assert capsys.readouterr().err == (
+        'Unknown example "quikstart". Examples: quickstart, data-analysis, investigate, refactor, second-thoughts, subagents.\n'
+    )
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", [name for name in replay.examples() if name != "quickstart"])
+def test_the_demo_of_each_example_comes_out_as_recorded(kin_process, home, tmp_path, name):
+    done = kin_process("demo", name, TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "came out as it was recorded." in done.stdout
