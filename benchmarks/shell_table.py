@@ -18,9 +18,9 @@ def table(name: str, root: Path) -> tuple[int, int]:
     harmless = wrong = 0
     for command, expected, _ in shell_workspace.rows(name):
         judgement = judge(command, root, environment)
-        told = ", ".join(judgement.reads) or "reads no files" if judgement.kind == "harmless" else judgement.reason
+        told = ", ".join(judgement.reads) or "reads no files" if judgement.kind == "read-only" else judgement.reason
         mark = " " if judgement.kind == expected else "!"
-        harmless += judgement.kind == "harmless"
+        harmless += judgement.kind == "read-only"
         wrong += judgement.kind != expected
         print(f"{mark} {judgement.kind:9}  {command[:_SHOWN]!r:{_SHOWN + 2}}  {told}")
     return harmless, wrong

@@ -235,7 +235,7 @@ def test_where_the_user_lets_everything_run_it_runs_and_says_why(page, tmp_path,
     else:
         configure(tmp_path, '[tools.python]\npermission = "always"')
     why = "your configuration allows this call of python ([tools.python])"
-    why = why if how == "permission" else "auto-approve: everything runs unasked"
+    why = why if how == "permission" else "auto-approve: everything runs without asking"
     assert ended(page, begin(page)).endswith(f"\n{RAN} ({why})")
     assert value(page, "clean, ran") == "2 ['clean']"
 

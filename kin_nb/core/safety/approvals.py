@@ -1,4 +1,4 @@
-"""Approvals: who decides on calls that ask, and what was granted. The seeds' approval callbacks are adapted to it."""
+"""Approvals: the function that answers calls that ask, and the session's grants. Approval callbacks are adapted to it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kin_nb.core.safety.grants import Grants
 
 Ask = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
 
-FREE_SPACE = "{tool} was refused: {reason}, and nobody can be asked here. Free space on that disk, then ask again."
+FREE_SPACE = "{tool} was refused: {reason}, and no one can approve it here. Free space on that disk, then ask again."
 NO_APPROVER = (
-    "{tool} was refused: {reason}, and nobody can be asked here. To allow it, run in a notebook where you can answer"
+    "{tool} was refused: {reason}, and no one can approve it here. To allow it, run in a notebook where you can answer"
 )
 
 
@@ -30,14 +30,14 @@ class ApprovalResponse(StrEnum):
 AsyncApprovalCallback: TypeAlias = Callable[[str, BaseModel, str], Awaitable[tuple[ApprovalResponse, str | None]]]
 SyncApprovalCallback: TypeAlias = Callable[[str, BaseModel, str], tuple[ApprovalResponse, str | None]]
 ApprovalCallback: TypeAlias = AsyncApprovalCallback | SyncApprovalCallback
-"""The callbacks of the seeds: `(tool_name, args, tool_call_id) -> (response, message)`."""
+"""An approval callback: `(tool_name, args, tool_call_id) -> (response, message)`."""
 
 
 class Approvals:
-    """`ask` decides on a call; by default each one that asks is refused, with how to allow it. `grants`: of this session.
+    """Hold what answers approvals in a session. `ask`: answers a call that asks; the default refuses it and says how to allow it.
 
-    `ask_question` answers the agent's other questions. `open_files`: resolved paths of files that a front end has open and will
-    write over. `allows_tools`: False tells the model that it may call no tool, and none runs.
+    `ask_question`: answers the ask_user tool. `grants`: approved for this session. `open_files`: resolved paths of files that are
+    open in a front end. `allows_tools`: False tells the model that it may call no tool, and none runs.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Approvals:
 
     @property
     def callback(self) -> ApprovalCallback | None:
-        """The callback of the seeds, where one was set. Setting it makes it decide; None: each call that asks is refused."""
+        """The approval callback, if one is set. Setting it replaces `ask`; None refuses each call that asks."""
         return self._callback
 
     @callback.setter
@@ -60,17 +60,17 @@ class Approvals:
 
 
 async def refuse(request: ApprovalRequest) -> ApprovalDecision:
-    """Nobody can be asked: never a hang, never a silent yes."""
+    """Refuse, because no one can approve here. It never waits and never approves."""
     if request.without_undo:
         text = FREE_SPACE.format(tool=request.tool_name, reason=request.reason)
     else:
-        told = NO_APPROVER.format(tool=request.tool_name, reason=request.reason)
-        text = f"{', or '.join([told, *request.ways_to_allow])}."
+        refusal = NO_APPROVER.format(tool=request.tool_name, reason=request.reason)
+        text = f"{', or '.join([refusal, *request.ways_to_allow])}."
     return ApprovalDecision(False, text, by="headless")
 
 
 def from_callback(callback: ApprovalCallback) -> Ask:
-    """Ask the callback, sync or async (seed 002)."""
+    """Adapt an approval callback, sync or async, to `Ask`."""
 
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
         answer = callback(request.tool_name, request.args, request.tool_call_id)

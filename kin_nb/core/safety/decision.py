@@ -1,4 +1,4 @@
-"""The values of an approval: what is asked, what the chain answers, what a person answers."""
+"""The values of an approval: the request, the decision of the chain, the answer of the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Scope = Literal["once", "session", "always"]
 
 
 class Risk(StrEnum):
-    """How much a call may do, whoever allows it: see `risk_of` (policies.py)."""
+    """How much a call may change, whether allowed or not: see `risk_of` (policies.py)."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """The chain's answer. `reason` is shown and logged, in words a user can act on; `policy` names who answered."""
+    """The chain's answer. `reason` is shown and logged: one line that a user can act on. `policy`: the class name of the policy."""
 
     verdict: Verdict
     reason: str
@@ -52,10 +52,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Grant:
-    """What "approve for this session" covers: calls of `tool_name` that `pattern` describes (grants.py writes and reads it).
+    """What "approve for this session" covers: calls of `tool_name` that `pattern` describes (written and read by grants.py).
 
-    `label` is the scope in words, as the button shows it: "commands that start with `pytest`". `may_last`: "always" may be
-    offered for it, because a rule of the configuration can say the same. Neither makes it another grant.
+    `label`: the scope as the button shows it, "commands that start with `pytest`". `may_last`: a rule of the configuration can
+    express it, so "always" may be offered. Grants that differ only in these two are equal.
     """
 
     tool_name: str
@@ -66,9 +66,9 @@ class Grant:
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """A tool call as the chain sees it: paths already resolved, symlinks and all.
+    """A tool call as the chain sees it, with all paths and symbolic links resolved.
 
-    `fingerprint`: of the tool's definition, where a server gives that: what was granted to one is not granted to another.
+    `fingerprint`: of the tool's definition when it comes from a server, so that a grant does not cover a changed definition.
     """
 
     tool_name: str
@@ -81,34 +81,34 @@ class ToolRequest:
 
     @property
     def command(self) -> str | None:
-        """The command that it runs, also one that is proven to only read; None when it runs none."""
+        """The shell command of the call, read-only or not; None when the call runs none."""
         command = getattr(self.args, "command", None)
         return command if isinstance(command, str) else None
 
     @property
     def resolved(self) -> dict[str, Path]:
-        """Where each path, as the model wrote it, leads."""
+        """Each path as the model wrote it -> the resolved path."""
         written = (*self.accesses.reads, *self.accesses.writes)
         return dict(zip(written, (*self.read_paths, *self.write_paths), strict=False))
 
     @property
     def may_change_anything(self) -> bool:
-        """A command that is not proven to only read, and what else does not say what it writes."""
+        """Whether it does not declare what it writes, such as a command that is not proven read-only."""
         return self.accesses.everything and not self.accesses.shared
 
     @property
     def may_lose_content(self) -> bool:
-        """It may change anything, or names something that is there as what it writes: undo needs a snapshot of that."""
+        """Whether undo needs a snapshot: the call may change anything, or writes a path that exists."""
         return self.may_change_anything or any(map(os.path.lexists, self.write_paths))
 
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person is asked. `scopes` are the grants on offer, first the one that "for this session" means; may be empty.
+    """The question to the user. `scopes`: the grants on offer, first the one for "for this session"; may be empty.
 
-    `editable`: the argument that they may edit before they approve, a text; "" when there is none. `writes_outside`:
-    of the workspace, by name or by where a link leads. `without_undo`: it is asked, whatever the mode allows, because undo
-    cannot restore what the call changes. `ways_to_allow`: what would let the call run where nobody can be asked.
+    `editable`: the text argument that the user may edit before approving, or "". `writes_outside`: it writes outside the workspace,
+    by its path or through a link. `without_undo`: it asks in every mode, because undo cannot restore what the call changes.
+    `ways_to_allow`: settings that allow the call where no one can approve it.
     """
 
     tool_name: str
@@ -126,11 +126,11 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class ApprovalDecision:
-    """What the person answered. `message` is the note to the agent; `edited_args` replaces the call's arguments;
-    `hunks`, instead, are the parts of the shown diff that are approved, counted from 0: None for all of it.
+    """The answer. `message`: a note to the model. `edited_args`: replaces the call's arguments. `hunks`: the approved parts of the
+    shown diff, counted from 0; None for the whole diff.
 
-    `by`: person, headless (nobody could be asked), callback, or recorded. `grant`: which of the request's `scopes` the
-    scope is about; "always" holds for a person's word only.
+    `by`: person, headless (no one can approve), callback, or recorded. `grant`: the index in the request's `scopes` that `scope`
+    refers to. "always" is kept only when `by` is person.
     """
 
     approved: bool

@@ -1,4 +1,4 @@
-"""What was approved for longer than once: the session's grants, the scopes that a request may offer, and the rules that last."""
+"""Grants for the session, the scopes that a request offers, and the rules that "always" saves."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kin_nb.core.safety.shell.command_prefix import command_prefix
 from kin_nb.core.workspace import Workspace
 
 EDITS = "edits"
-"""Stands for the tools that write files: who approves edits of a file means the file, not the tool."""
+"""The tool name in grants for edits: they cover every tool that edits the file."""
 
 ANY_FILE = "workspace"
 BASH = "bash"
 PREFIX, EXACT, FILE, SITE, TOOL = "prefix:", "exact:", "file:", "site:", "*"
-"""What a grant's pattern begins with. After it: words of a command, a whole command, a path, a site, a definition's
-fingerprint."""
+"""Prefixes of a grant's pattern. After the prefix: words of a command, a whole command, a path, a site, the fingerprint of
+a definition."""
 FETCH = "web_fetch"
 
 _WRITERS = ("write_file", "edit_file")
 _LONGEST = 200
-"""Characters of a command that a list of grants shows."""
+"""Most characters of a command in a list of grants."""
 
 
 @dataclass
 class Grants:
-    """The session's grants: they end with the kernel, not with the conversation (`clear` keeps them)."""
+    """The session's grants. They end with the kernel; a new conversation keeps them."""
 
     granted: list[Grant] = field(default_factory=list)
 
@@ -38,16 +38,16 @@ class Grants:
             self.granted.append(grant)
 
     def covering(self, call: ToolRequest, workspace: Workspace | None = None) -> Grant | None:
-        """The grant that covers this call, if any: one that the call itself would offer."""
+        """Return the grant that covers this call: one of those that the call would offer."""
         offered = scopes(call, workspace)
         return next((grant for grant in self.granted if grant in offered), None)
 
     def describe(self) -> list[str]:
-        """Each grant in words, on one line, in the order they were given."""
+        """One line for each grant, in the order of approval."""
         return [_described(grant) for grant in self.granted]
 
     def forget(self, index: int | None = None) -> list[str]:
-        """Take back the grant at `index` of `describe`, or all; returns what they were, in words. Raises IndexError."""
+        """Remove the grant at `index` of `describe`, or all; return their descriptions. Raises IndexError."""
         if index is not None and not 0 <= index < len(self.granted):
             raise IndexError(index)
         gone = self.granted[:] if index is None else [self.granted[index]]
@@ -56,11 +56,11 @@ class Grants:
 
 
 def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant, ...]:
-    """The scopes on offer for a call, first the one that "for this session" means. Labels name files as in `workspace`, and a
-    command's links are followed from there.
+    """Return the grants that a call offers, first the one for "for this session".
 
-    A command that is not plain words (pipes, substitutions) offers itself only, verbatim: a prefix of it would cover commands
-    that the user has not read. A request to a site offers the site: an address can carry anything to any other.
+    Labels show paths relative to `workspace`; links in a command are followed from there. A command that is not plain words (pipes,
+    substitutions) offers only itself, verbatim: a prefix would cover commands that the user has not read. A web request offers its
+    site only, because an address can carry data to any other site.
     """
     if call.command is not None and (call.accesses.everything or not call.accesses.writes):
         return _of_a_command(call.tool_name, call.command, workspace, read_only=call.accesses.only_reads)
@@ -68,7 +68,7 @@ def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant
         return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
     if call.accesses.network and call.accesses.site:
         return (_of_a_site(call),)
-    # a rule of the configuration knows a server's tool by its name alone, whatever it becomes
+    # a rule of the configuration names a server's tool, and would also allow a changed definition
     lasts = not call.fingerprint and not call.accesses.in_process
     label = f"every call of {call.tool_name}"
     return (Grant(call.tool_name, f"{TOOL}{call.fingerprint}", label, may_last=lasts),)
@@ -77,11 +77,11 @@ def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant
 def remember(
     answer: ApprovalDecision, offered: tuple[Grant, ...], grants: Grants, save: Callable[[Grant], None]
 ) -> str:
-    """Keep what was approved for longer than once: in `grants`, and for "always" by `save` too.
+    """Store an approval "for this session" in `grants`, and one for "always" through `save` as well.
 
-    `save` writes a rule (`save_rule`) and raises ConfigError. `offered`: the scopes that the request had; none where a
-    sensitive path or one outside the workspace asked. Edited arguments are approved once. Only a person's word lasts.
-    Returns what could not be kept, "" when nothing: the call runs all the same.
+    `save`: writes a rule (`save_rule`), raises ConfigError. `offered`: the scopes of the request; empty when a sensitive path or
+    one outside the workspace asks. Edited arguments are approved once. Only the user's own answer can be kept for "always".
+    Returns a warning when something could not be stored, else "". The call runs in both cases.
     """
     if not answer.approved or answer.scope == "once" or answer.edited_args is not None or not offered:
         return ""
@@ -92,7 +92,7 @@ def remember(
     if answer.scope == "session" or answer.by != "person":
         return ""
     if not grant.may_last:
-        return f"Approved for this session only: no rule of config.toml says {grant.label}."
+        return f"Approved for this session only: no rule of config.toml can express {grant.label}."
     try:
         save(grant)
     except ConfigError as error:
@@ -112,7 +112,7 @@ def _of_a_command(tool_name: str, command: str, workspace: Workspace | None, *, 
     prefix = command_prefix(command, read_only=read_only, root=workspace.root if workspace else None)
     if not prefix:
         return (exact,)
-    lasts = tool_name == BASH  # other tools' rules do not read commands
+    lasts = tool_name == BASH  # rules of other tools do not match commands
     return (Grant(tool_name, f"{PREFIX}{prefix}", f"commands that start with `{prefix}`", may_last=lasts), exact)
 
 
@@ -131,9 +131,9 @@ def _of_a_file(call: ToolRequest, workspace: Workspace | None) -> tuple[Grant, .
 
 
 def save_rule(grant: Grant, tool_name: str) -> None:
-    """Add the rule for `grant`, which a call of `tool_name` was approved with. The file keeps its comments and rules.
+    """Add the rule for `grant`, approved for a call of `tool_name`, to config.toml. Comments and other rules stay.
 
-    Raises ConfigError: no rule says this grant, or the file cannot be changed. May wait some seconds for another writer.
+    Raises ConfigError when no rule can express the grant, or the file cannot be changed. May wait seconds for another writer.
     """
     from kin_nb.core.config.kin_config import save_updates  # noqa: PLC0415  (only when something is saved)
 
@@ -146,11 +146,11 @@ def _rule(grant: Grant, tool_name: str) -> dict[str, Any]:
     if grant.pattern.startswith(PREFIX):
         return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(PREFIX)])}}
     if grant.pattern.startswith(FILE):
-        # the whole path: config.toml holds for every workspace
+        # the absolute path, because config.toml applies to every workspace
         path = glob.escape(grant.pattern.removeprefix(FILE))
         return {name: {"allowlist": Added([path])} for name in dict.fromkeys((*_WRITERS, tool_name))}
     if grant.pattern.startswith(SITE):
         return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(SITE)])}}
     if grant.pattern == TOOL:
         return {grant.tool_name: {"permission": "always"}}
-    raise ConfigError(f"no rule of config.toml says {grant.label}.")
+    raise ConfigError(f"no rule of config.toml can express {grant.label}.")

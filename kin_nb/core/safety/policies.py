@@ -1,22 +1,25 @@
-"""Who decides whether a call runs: an ordered chain of small policies, first answer wins. The order, and why:
+"""Decide whether a tool call runs: an ordered chain of small policies, the first answer wins.
 
-1. a few commands never run, whoever wants them;
-2. what the user forbids is forbidden, whatever else says yes;
+core/tools/approval_gate.py calls `decide` for each call. The order, and why:
+
+1. dangerous commands never run, whatever the mode and the rules;
+2. what the user's configuration forbids never runs, whatever allows it below;
 3. plan mode changes nothing, so no grant or rule may come before it;
-4. a notebook that a front end holds is not written, whoever approves: the change would be lost;
-5. what may change anything, or a file that is there, asks while undo could not restore it, also where everything runs unasked;
-6. sensitive paths, then paths outside the workspace, ask even when a grant or a rule would allow the tool;
-7. what was approved for this session;
-8. what the user's configuration allows;
-9. what the policy in force lets through by risk;
+4. a notebook that is open in a front end is not written: its next save would overwrite the change;
+5. while undo cannot restore a change, a call that may lose content asks, also in auto-approve mode;
+6. sensitive paths, then paths outside the workspace, ask even where a grant or a rule allows the tool;
+7. what the user approved for this session runs;
+8. what the user's configuration allows runs;
+9. the policy of the mode allows calls by their risk;
 10. everything else asks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.decision import Decision, Risk, ToolRequest, Verdict
@@ -29,11 +32,11 @@ from kin_nb.core.workspace import Workspace
 
 @dataclass(frozen=True)
 class SafetyContext:
-    """What the policies may look at.
+    """The facts that the policies decide from.
 
-    `rule`: what the configuration has for this tool (permission, allowlist, denylist), None when it has nothing; `rule_reason`
-    says why. `open_files`: resolved paths of files that a front end holds in memory, and will write over. `without_undo`: the
-    sentence that says why undo cannot restore what a call changes now, "" when it can.
+    `rule`: the permission that the configuration gives this call (permission, allowlist, denylist), or None; `rule_reason` explains
+    it. `open_files`: resolved paths of files that are open in a front end. `without_undo`: why undo cannot restore what the call
+    changes, "" when it can.
     """
 
     mode: AgentMode
@@ -47,48 +50,61 @@ class SafetyContext:
 
 
 class SafetyPolicy(Protocol):
+    label: ClassVar[str]
+    """The rule's name in texts for users. Records and the audit log store the class name."""
+
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
-        """None passes the question on to the next policy."""
+        """Return an answer, or None to ask the next policy."""
 
 
 class DenyDangerousCommands:
-    """What nobody means never runs, not even where everything runs unasked: see shell/dangerous.py."""
+    """Deny dangerous commands in every mode: see shell/dangerous.py."""
+
+    label = "dangerous command"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         why = "" if call.command is None else danger(call.command, context.workspace.root)
         if not why:
             return None
-        return Decision.deny(f"{why}. No mode and no rule allows that; a person can do it in a terminal")
+        return Decision.deny(f"{why}. No mode or rule allows this; the user can run it in a terminal")
 
 
 class DenyRules:
-    """What the user's configuration forbids (permission = "never", or a denylist pattern) never runs."""
+    """Deny what the user's configuration forbids: permission = "never", or a denylist pattern."""
+
+    label = "forbidden by your configuration"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.rule is not ToolPermission.NEVER:
             return None
-        told = f"your configuration forbids this call of {call.tool_name} ([tools.{call.tool_name}])"
-        return Decision.deny(context.rule_reason or told)
+        default = f"your configuration forbids this call of {call.tool_name} ([tools.{call.tool_name}])"
+        return Decision.deny(context.rule_reason or default)
 
 
 class DenyWhilePlanning:
-    """Plan mode changes nothing, whatever grants and allow rules say (seed 003, modes)."""
+    """Deny every change in plan mode, whatever grants and rules allow."""
+
+    label = "plan mode"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
-        changes_nothing_here = not (call.accesses.writes or call.accesses.everything)  # the network asks, as ever
-        if context.mode is not AgentMode.PLAN or changes_nothing_here:
+        changes_nothing = not (
+            call.accesses.writes or call.accesses.everything
+        )  # a later policy asks about the network
+        if context.mode is not AgentMode.PLAN or changes_nothing:
             return None
         what = f"{call.tool_name} {'may change something' if call.accesses.everything else 'changes files'}"
         if call.accesses.reason:
-            what = f"only commands that are proven to change nothing run. This one is not: {call.accesses.reason}"
+            what = f"this command is not proven read-only: {call.accesses.reason}"
         return Decision.deny(
             f"plan mode is on, and {what}. Read with read_file, list_dir and grep; put what "
-            "you would run or change into your plan. Only the person leaves plan mode (%kin mode default)"
+            "you would run or change into your plan. Only the user can leave plan mode (%kin mode default)"
         )
 
 
 class DenyOpenFiles:
-    """The notebook that is open stays as its front end has it. File tools only: what else writes names no paths."""
+    """Deny file tools a file that is open in a front end, such as the notebook itself."""
+
+    label = "open in your front end"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         name = next((path.name for path in call.write_paths if path in context.open_files), None)
@@ -96,15 +112,17 @@ class DenyOpenFiles:
             return None
         return Decision.deny(
             f"{name} is open in your front end, whose next save would overwrite the change; use the notebook tool, "
-            "or ask the person to close it"
+            "or ask the user to close it"
         )
 
 
 class AskWithoutUndo:
-    """What may change anything, or a file that is there, asks while undo could not restore it, in every mode.
+    """Ask, in every mode, before a call that may lose content while undo cannot restore it.
 
-    No grant and no rule meant that.
+    Grants and rules do not count here: they were given while undo worked.
     """
+
+    label = "cannot be undone"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if not (context.without_undo and call.may_lose_content):
@@ -113,10 +131,12 @@ class AskWithoutUndo:
 
 
 class AskForSensitivePaths:
-    """Secrets, files that run later and files that others obey ask every time: only yolo covers them.
+    """Ask about secrets, and about files that run later or configure other programs. Only yolo allows them.
 
     The names are in sensitive_names.py.
     """
+
+    label = "sensitive file"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.policy is Policy.YOLO:
@@ -131,7 +151,9 @@ class AskForSensitivePaths:
 
 
 class AskOutsideWorkspace:
-    """Paths are compared after resolving every symlink: a link that leads out of the workspace is outside."""
+    """Ask about paths outside the workspace, after every symbolic link is resolved."""
+
+    label = "outside the workspace"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.policy is Policy.YOLO:
@@ -143,7 +165,9 @@ class AskOutsideWorkspace:
 
 
 class AllowWhatWasGranted:
-    """What a person approved "for this session", within the scope that the button named."""
+    """Allow what the user approved "for this session", within the scope that the button named."""
+
+    label = "approved for this session"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         grant = context.grants.covering(call, context.workspace)
@@ -151,7 +175,9 @@ class AllowWhatWasGranted:
 
 
 class AllowRules:
-    """What the user's configuration allows (permission = "always", or an allowlist pattern)."""
+    """Allow what the user's configuration allows: permission = "always", or an allowlist pattern."""
+
+    label = "allowed by your configuration"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.rule is not ToolPermission.ALWAYS:
@@ -160,25 +186,27 @@ class AllowRules:
 
 
 class AllowByRisk:
-    """What the policy in force lets through (seed 004); everything else goes on to be asked.
+    """Allow by risk what the policy of the mode allows; everything else asks.
 
-    strict: reads that are no commands. on-request: also commands that are proven to only read. auto-edit: also edits of
-    existing files of the workspace; a new file asks. yolo: everything. Where the workspace is the home folder or above
-    it, no policy but yolo lets a call touch files unasked.
+    strict: file tools that read. on-request: also read-only commands. auto-edit: also edits of existing files in the
+    workspace; a new file asks. yolo: everything. Where the workspace is the home folder or above it, only yolo allows a
+    call that names files.
     """
+
+    label = "allowed by the mode"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.policy is Policy.YOLO:
-            return Decision.allow("auto-approve: everything runs unasked")
+            return Decision.allow("auto-approve: everything runs without asking")
         if context.workspace.too_wide and (call.read_paths or call.write_paths):
             return None
         risk = risk_of(call, context.workspace)
         if risk is Risk.LOW and call.command is None:
             return Decision.allow("only reads inside the workspace")
         if risk is Risk.LOW and context.policy is not Policy.STRICT:
-            return Decision.allow("a command that is proven to only read")
+            return Decision.allow("a read-only command")
         if risk is Risk.MEDIUM and context.policy is Policy.AUTO_EDIT and _edits_only(call):
-            return Decision.allow("accept-edits: edits of existing files run unasked")
+            return Decision.allow("accept-edits: edits of existing files run without asking")
         return None
 
 
@@ -201,11 +229,14 @@ CHAIN: tuple[SafetyPolicy, ...] = (
 """In this order; the docstring of this module says why."""
 
 ASK = "Ask"
-"""Who signs when no policy had an answer."""
+"""Recorded instead of a policy's name when no policy had an answer."""
+
+LABELS: Mapping[str, str] = {**{type(policy).__name__: policy.label for policy in CHAIN}, ASK: "asks by default"}
+"""For texts that users read: recorded name -> words."""
 
 
 def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy, ...] = CHAIN) -> Decision:
-    """The first answer, signed with the policy's name; asking when nobody has one."""
+    """Return the first answer, with the policy's name; ask when no policy has one."""
     for policy in chain:
         decision = policy.decide(call, context)
         if decision is not None:
@@ -218,7 +249,7 @@ def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy,
 
 def _effect(call: ToolRequest) -> str:
     if call.command is not None:
-        unproven = f" not proven to only read ({call.accesses.reason})" if call.accesses.reason else ""
+        unproven = f" that is not proven read-only ({call.accesses.reason})" if call.accesses.reason else ""
         return f"runs a command{unproven}"
     if call.accesses.everything:
         return f"may touch anything{f': {call.accesses.reason}' if call.accesses.reason else ''}"
@@ -230,10 +261,10 @@ def _effect(call: ToolRequest) -> str:
 
 
 def risk_of(call: ToolRequest, workspace: Workspace) -> Risk:
-    """Low: only reads. Medium: writes files. High: all else, and whatever is outside the workspace or sensitive.
+    """Low: only reads. Medium: writes files. High: everything else, and every path that is sensitive or outside the workspace.
 
-    What a tool does not declare is high: commands that are not proven to read only, and with them every deletion; requests
-    to the network; MCP servers, whatever they say of themselves.
+    High are also effects that a tool does not declare: commands that are not proven read-only (each deletion is one), requests to
+    the network, and MCP servers, whatever they declare.
     """
     if call.accesses.everything or call.accesses.network:
         return Risk.HIGH
@@ -247,7 +278,7 @@ def risk_of(call: ToolRequest, workspace: Workspace) -> Risk:
 
 
 def ways_to_allow(call: ToolRequest, context: SafetyContext) -> tuple[str, ...]:
-    """What would let this very call run unasked, in a person's words, found by asking the chain; the least first."""
+    """List what would allow this call without asking, the narrowest first. Each entry is tried on the chain."""
 
     def allows(**changed: Any) -> bool:
         return decide(call, replace(context, **changed)).verdict is Verdict.ALLOW

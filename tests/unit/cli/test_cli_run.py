@@ -536,7 +536,7 @@ def test_in_the_home_folder_reads_are_refused_and_stderr_says_why(kin, server, h
     assert (done.returncode, done.stdout) == (1, "I may not.\n")
     assert "The workspace is your home folder, so reading files asks too." in done.stderr
     answer = server.requests[1]["messages"][-1]["content"]
-    assert "the workspace is your home folder, and nobody can be asked here" in answer
+    assert "the workspace is your home folder, and no one can approve it here" in answer
     assert "private" not in answer
 
 

@@ -170,7 +170,7 @@ async def test_nobody_to_ask_means_refused_with_a_way_to_allow_it(model_server, 
     events = await run_turn(agent)
     assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
     answer = sent(model_server, 2)[2]["content"]
-    assert "nobody can be asked" in answer
+    assert "no one can approve it" in answer
     assert "--mode" in answer
     assert [c.status for c in events[-1].record.calls] == ["refused", "ok"]
     assert agent.stats.tool_calls_rejected == 1

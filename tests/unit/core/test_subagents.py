@@ -178,7 +178,7 @@ async def test_nobody_to_ask_means_refused_for_a_subagent_too(model_server, agen
     model_server.enqueue("I could not.")
     model_server.enqueue("Done.")
     events = await run_turn(agent)
-    assert "nobody can be asked" in next(e for e in inner(events) if isinstance(e, ToolResultEvent)).call.output
+    assert "no one can approve it" in next(e for e in inner(events) if isinstance(e, ToolResultEvent)).call.output
     assert (workspace / "a.py").read_text().startswith("x = 1")
 
 

@@ -197,7 +197,7 @@ def test_only_a_persons_always_is_saved(by):
 def test_what_no_rule_can_say_holds_for_the_session_and_that_is_said():
     grants = Grants()
     said = remember(ApprovalDecision(True, scope="always"), scopes(command("a | b")), grants, never)
-    assert said == "Approved for this session only: no rule of config.toml says exactly this command."
+    assert said == "Approved for this session only: no rule of config.toml can express exactly this command."
     assert len(grants.granted) == 1
 
 

@@ -30,7 +30,7 @@ def root(tmp_path) -> Path:
 
 def reads(root: Path, command: str) -> list[str]:
     judgement = judge(command, root, shell_workspace.environment(root.parent / "home"))
-    assert judgement.kind == "harmless", judgement.reason
+    assert judgement.kind == "read-only", judgement.reason
     return list(judgement.reads)
 
 
@@ -182,7 +182,7 @@ def test_git_shows_nothing_of_a_secret_now_or_in_the_past_so_nobody_is_asked(roo
         git("commit", "-qm", "gone")
     for command in SHOWING:
         judgement = judge(command, root, environment)
-        assert (judgement.kind, judgement.reads) == ("harmless", (".",)), command
+        assert (judgement.kind, judgement.reads) == ("read-only", (".",)), command
         shown = subprocess.run(
             ["bash", "-c", command],
             cwd=root,
@@ -371,14 +371,14 @@ def test_a_repository_too_large_to_be_sure_of_is_unproven(root, monkeypatch, old
     monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git_content.SECONDS", -1)
     judgement = judge("git diff", root)
     assert (judgement.kind, "too many files" in judgement.reason) == ("unknown", True)
-    assert judge("git diff --stat", root).kind == "harmless"
+    assert judge("git diff --stat", root).kind == "read-only"
 
 
 def test_an_index_of_another_layout_is_not_guessed_at(root):
     environment = shell_workspace.environment(root.parent / "home")
     subprocess.run(["git", "update-index", "--index-version", "4"], cwd=root, env=environment, check=True)
     assert judge("git diff", root, environment).kind == "unknown"
-    assert judge("git status", root, environment).kind == "harmless"
+    assert judge("git status", root, environment).kind == "read-only"
 
 
 def test_an_index_with_longer_hashes_and_extended_entries_is_read(root, old_git):
@@ -408,7 +408,7 @@ def test_a_search_that_follows_links_is_not_proven(root):
 
 def decision(policy, root: Path, command: str, mode=AgentMode.DEFAULT):
     judged = judge(command, root, shell_workspace.environment(root.parent / "home"))
-    harmless = judged.kind == "harmless"
+    harmless = judged.kind == "read-only"
     accesses = Accesses(reads=judged.reads) if harmless else Accesses(everything=True, reason=judged.reason)
     workspace = Workspace(root)
     paths = tuple(workspace.resolve(path) for path in accesses.reads)
@@ -436,7 +436,7 @@ def test_plan_mode_runs_what_is_proven_and_says_why_the_rest_is_not(root):
     refused = decision(DenyWhilePlanning(), root, "sed -i s/a/b/ x", AgentMode.PLAN)
     assert refused.verdict is Verdict.DENY
     assert (
-        "only commands that are proven to change nothing run. This one is not: `sed -i` writes files" in refused.reason
+        "this command is not proven read-only: `sed -i` writes files" in refused.reason
     )
 
 
@@ -520,8 +520,8 @@ def test_a_hidden_secret_that_an_ignore_file_shows_again_is_named_where_rg_searc
 
 
 def test_git_diff_of_two_paths_is_unproven_where_git_may_not_take_the_repository_for_ones_own(root, monkeypatch):
-    assert judge("git diff src tests", root).kind == "harmless"
+    assert judge("git diff src tests", root).kind == "read-only"
     monkeypatch.setattr("os.geteuid", lambda: root.stat().st_uid + 1)
     assert judge("git diff src tests", root).kind == "unknown"
     assert judge("git diff -- src tests", root).kind == "unknown"
-    assert judge("git diff src", root).kind == "harmless"
+    assert judge("git diff src", root).kind == "read-only"

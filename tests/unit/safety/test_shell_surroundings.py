@@ -77,7 +77,7 @@ def test_a_setting_that_is_not_known_to_be_inert_makes_git_unproven(root, enviro
     configure(root, setting)
     for command in ("git status", "git log -1", "cd src && git diff", "git -C src status"):
         assert judge(command, root, environment).kind == "unknown", command
-    assert judge("ls", root, environment).kind == "harmless"
+    assert judge("ls", root, environment).kind == "read-only"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_setting_that_is_not_known_to_be_inert_makes_git_unproven(root, enviro
 )
 def test_ordinary_settings_leave_git_proven(root, environment, setting):
     configure(root, setting)
-    assert judge("git status", root, environment).kind == "harmless"
+    assert judge("git status", root, environment).kind == "read-only"
 
 
 def test_a_hook_that_looking_runs_makes_git_unproven(root, environment):
@@ -101,7 +101,7 @@ def test_a_hook_that_looking_runs_makes_git_unproven(root, environment):
     assert judge("git diff", root, environment).kind == "unknown"
     program(root / ".git" / "hooks" / "pre-commit")
     (root / ".husky" / "post-index-change").unlink()
-    assert judge("git diff", root, environment).kind == "harmless"
+    assert judge("git diff", root, environment).kind == "read-only"
 
 
 async def test_settings_that_the_proof_missed_run_nothing(root, monkeypatch):
@@ -140,10 +140,10 @@ def test_submodules_and_their_settings_are_not_looked_into(root, environment):
     )
     assert judge("git status", root, environment).kind == "unknown"
     assert judge("git diff", root, environment).kind == "unknown"
-    assert judge("git status --ignore-submodules=dirty", root, environment).kind == "harmless"
+    assert judge("git status --ignore-submodules=dirty", root, environment).kind == "read-only"
     twice = "git status --ignore-submodules=dirty --ignore-submodules=none"
     assert judge(twice, root, environment).kind == "unknown"
-    assert judge("git log -1", root, environment).kind == "harmless"
+    assert judge("git log -1", root, environment).kind == "read-only"
 
 
 def test_a_folder_that_poses_as_a_repository_is_not_believed(root, environment):
@@ -217,11 +217,11 @@ def test_a_worktrees_settings_are_those_of_its_repository(root, environment):
     subprocess.run(
         ["git", "worktree", "add", "-q", str(root / "tree")], cwd=root, env=environment, check=True, capture_output=True
     )
-    assert judge("cd tree && git status", root, environment).kind == "harmless"
+    assert judge("cd tree && git status", root, environment).kind == "read-only"
     configure(root, "[core]\n\tfsmonitor = ./monitor\n")
     assert judge("cd tree && git status", root, environment).kind == "unknown"
     (root / "tree" / ".git").write_text("gitdir: /nowhere\n")
-    assert judge("cd tree && git status", root, environment).kind == "harmless"  # git finds nothing there
+    assert judge("cd tree && git status", root, environment).kind == "read-only"  # git finds nothing there
     (root / "tree" / ".git").write_text("nonsense\n")
     assert judge("cd tree && git status", root, environment).kind == "unknown"
 
@@ -273,7 +273,7 @@ def test_a_repository_that_shows_another_ones_content_names_it(root, environment
             (ours / "packed-refs").symlink_to(theirs / "packed-refs")
     assert "PRIVATE" in git(root / "sub", environment, "log", "-p", "-1")  # git does show it
     judgement = judge("cd sub && git log -p -1", root, environment)
-    assert judgement.kind == "harmless"
+    assert judgement.kind == "read-only"
     assert any(Path(path).is_relative_to(theirs) for path in judgement.reads)
 
 
@@ -309,9 +309,9 @@ def test_a_program_of_the_workspace_is_not_the_one_that_is_known(root, environme
     first = environment | {"PATH": f"{entry.format(root=root)}:{environment['PATH']}"}
     judgement = judge("ls", root, first)
     assert (judgement.kind, "a program of the workspace" in judgement.reason) == ("unknown", True)
-    assert judge("cat README.md", root, first).kind == "harmless"
+    assert judge("cat README.md", root, first).kind == "read-only"
     last = environment | {"PATH": f"{environment['PATH']}:{entry.format(root=root)}"}
-    assert judge("ls", root, last).kind == "harmless"
+    assert judge("ls", root, last).kind == "read-only"
 
 
 def test_a_shell_of_the_workspace_proves_nothing(root, environment):
@@ -326,7 +326,7 @@ def test_a_program_of_the_workspace_is_not_the_one_that_runs_another(root, envir
     line = {"xargs": "ls | xargs echo", "echo": "ls | xargs", "true": "timeout 5 true"}.get(
         name, "timeout 5 wc README.md"
     )
-    assert judge(line, root, environment).kind == "harmless"
+    assert judge(line, root, environment).kind == "read-only"
     assert judge(line, root, first).kind == "unknown"
 
 
@@ -337,7 +337,7 @@ def test_a_version_managers_shim_is_not_the_program(root, environment, tmp_path)
 
 
 def test_a_toolchain_that_the_folder_names_is_not_the_persons(root, environment):
-    assert judge("cargo --version", root, environment).kind == "harmless"
+    assert judge("cargo --version", root, environment).kind == "read-only"
     (root / "rust-toolchain.toml").write_text('[toolchain]\npath = "x"\n')
     assert judge("cargo --version", root, environment).kind == "unknown"
     assert judge("pip list", root, environment | {"PYTHONPATH": "src"}).kind == "unknown"
@@ -364,9 +364,13 @@ def test_without_the_parser_nothing_is_proven(root, environment, monkeypatch):
 
 def test_a_letter_that_ends_in_a_backslash_is_proven_nowhere_but_in_utf_8(tmp_path):
     place = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    for named, kind in (({}, "harmless"), ({"LANG": "zh_CN.GBK"}, "unknown"), ({"LC_ALL": "en_US.UTF-8"}, "harmless")):
+    for named, kind in (
+        ({}, "read-only"),
+        ({"LANG": "zh_CN.GBK"}, "unknown"),
+        ({"LC_ALL": "en_US.UTF-8"}, "read-only"),
+    ):
         assert judge("echo 'é'", tmp_path, place | named).kind == kind
-        assert judge("echo e", tmp_path, place | named).kind == "harmless"
+        assert judge("echo e", tmp_path, place | named).kind == "read-only"
     assert judge("echo 'é'", tmp_path, place | {"LC_CTYPE": "zh_TW.BIG5", "LANG": "C.UTF-8"}).kind == "unknown"
 
 
@@ -474,7 +478,7 @@ def test_git_diff_leaves_the_index_alone_where_times_differ_and_nothing_else(tmp
     os.utime(tmp_path / "a", (1, 1))
     before = (tmp_path / ".git" / "index").stat()
     for command in ("git diff", "git diff --stat", "git status"):
-        assert judge(command, tmp_path, place).kind == "harmless"
+        assert judge(command, tmp_path, place).kind == "read-only"
         subprocess.run(
             ["bash", "-c", command], cwd=tmp_path, env=read_only_environment(place, {}), capture_output=True, check=True
         )

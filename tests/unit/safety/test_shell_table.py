@@ -41,8 +41,8 @@ def test_commands_are_judged_as_the_table_says(root, environment, why, expected)
 
 def test_what_agents_use_every_day_is_mostly_proven_and_the_rest_has_its_reason(root, environment):
     found = [(command, judge(command, root, environment), why) for command, _, why in EVERYDAY]
-    misses = {command: judgement.reason for command, judgement, _ in found if judgement.kind != "harmless"}
-    assert misses == {command: why for command, expected, why in EVERYDAY if expected != "harmless"}
+    misses = {command: judgement.reason for command, judgement, _ in found if judgement.kind != "read-only"}
+    assert misses == {command: why for command, expected, why in EVERYDAY if expected != "read-only"}
     assert len(EVERYDAY) >= 60
     assert len(misses) <= 0.18 * len(EVERYDAY)
 
@@ -81,7 +81,7 @@ def leaks(output: bytes, reads: tuple[str, ...], root: Path) -> bool:
 
 def test_what_is_judged_harmless_changes_nothing_and_tells_no_secret_unasked(root, environment):
     before = fingerprint(root, root.parent / "home")
-    commands = [command for command, expected, _ in (*TABLE, *EVERYDAY) if expected == "harmless"]
+    commands = [command for command, expected, _ in (*TABLE, *EVERYDAY) if expected == "read-only"]
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(lambda command: run(command, root, environment), commands))
     for command, output in zip(commands, outputs, strict=True):
@@ -101,7 +101,7 @@ def test_spoiled_commands_are_never_judged_harmless_wrongly(root, environment):
             pieces.insert(chance.randrange(len(pieces) + 1), chance.choice(words))
         line = " ".join(pieces)
         judgement = judge(line, root, environment)
-        if judgement.kind == "harmless":
+        if judgement.kind == "read-only":
             ran += 1
             assert not leaks(run(line, root, environment), judgement.reads, root), line
     assert ran > 10

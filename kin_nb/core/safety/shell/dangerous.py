@@ -70,7 +70,7 @@ _A_FEW_WORDS = 6
 def danger(command: str, root: Path, environment: Mapping[str, str] = os.environ) -> str:
     """Why the line must never run, naming the part of it; "" when nothing in it is known to be dangerous."""
     if len(command) <= LONGEST and join_continuations(command) is None:
-        return r"where it goes on after a \ at the end of a line, it cannot be read for certain; it may be written on one line"
+        return r"where it goes on after a \ at the end of a line, it is ambiguous; it may be written on one line"
     tracker = CwdTracker(root, environment)
     rules = (*_RULES, DownloadedPrograms().why)
     for found in simple_commands(command[:LONGEST]):

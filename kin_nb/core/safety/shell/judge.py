@@ -1,4 +1,4 @@
-"""The judgement of one command line; and of one that is not proven, the sensitive files that it writes."""
+"""Judge one command line. Also: the sensitive files that an unproven command writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kin_nb.core.safety.shell.reader.simple_command import program
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.workspace import Workspace
 
-ONLY_READS = "every command in it is known, and only reads"
+ONLY_READS = "every command in it is a known read-only command"
 
 
 _WRITERS = frozenset(
@@ -23,14 +23,14 @@ _WRITERS = frozenset(
         *("touch", "truncate", "unlink", "wget"),
     )
 )
-"""Programs that change the files that they name, or some of them."""
+"""Programs that write some of the files in their arguments."""
 _PLAIN = re.compile(r"[^$`*?\[\]{}]+")
 
 
 def sensitive_writes(command: str, workspace: Workspace) -> tuple[str, ...]:
-    """The sensitive files that an unproven command surely names as what it changes: redirections, arguments of `cp` and such.
+    """Return the sensitive files that an unproven command names as its output: redirections, arguments of `cp` and others.
 
-    Never all of them: what a script or a substitution writes is not known. Such a command asks too, as every unproven one.
+    The list is not complete: the output of a script or a substitution is unknown. Each unproven command asks in any case.
     """
     named: list[str] = []
     for simple in simple_commands(command):
@@ -48,10 +48,10 @@ def _is_sensitive(path: str, workspace: Workspace) -> bool:
 
 
 def judge(command: str, root: Path, environment: Mapping[str, str] | None = None) -> Judgement:
-    """What running `command` in the workspace `root` would do. Never raises; takes milliseconds.
+    """Judge `command`, run in the workspace `root`. Never raises; takes milliseconds.
 
-    `environment`: the variables that the command will see, for PATH and HOME; this process's when absent. The answer
-    holds for the moment: it looks at folders, programs and git's settings as they are now.
+    `environment`: the variables of the command; those of this process by default. The judgement depends on folders, programs and
+    git's settings as they are now.
     """
     environment = os.environ if environment is None else environment
     root = root.resolve()
@@ -61,10 +61,10 @@ def judge(command: str, root: Path, environment: Mapping[str, str] | None = None
     try:
         from kin_nb.core.safety.shell.read_only.prover import prove  # noqa: PLC0415  (loads tree-sitter)
 
-        return Judgement("harmless", ONLY_READS, prove(command, root, environment))
+        return Judgement("read-only", ONLY_READS, prove(command, root, environment))
     except UnprovenError as error:
         return Judgement("unknown", str(error))
     except ImportError as error:
-        return Judgement("unknown", f"nothing can be proven here, {error.name} is missing")
+        return Judgement("unknown", f"nothing can be proven: the package {error.name} is missing")
     except (OSError, ValueError, RecursionError) as error:  # an unreadable folder, a name that no file can have
-        return Judgement("unknown", f"it cannot be proven harmless: {type(error).__name__}")
+        return Judgement("unknown", f"it cannot be proven read-only: {type(error).__name__}")

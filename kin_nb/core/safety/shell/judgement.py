@@ -1,4 +1,4 @@
-"""The values of a judgement, and how pieces of the line are shown in its reason."""
+"""The value of a judgement, and how its reason shows parts of the command line."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Judgement:
-    """`reason`: for a person; names the very part that decides. `reads`: paths, relative to the workspace or absolute.
+    """`reason`: one line for the user, naming the deciding part. `reads`: paths, relative to the workspace or absolute.
 
-    `reads` is for harmless commands only: every file whose content they print, every folder that they list or search,
-    and the sensitive files below a folder that they search.
+    `reads` is filled for read-only commands: each file whose content is printed, each folder that is listed or searched, and the
+    sensitive files below a folder that is searched.
     """
 
-    kind: Literal["harmless", "unknown", "dangerous"]
+    kind: Literal["read-only", "unknown", "dangerous"]
     reason: str
     reads: tuple[str, ...] = ()
 
 
 class UnprovenError(Exception):
-    """Something in the line is not proven harmless. The text is the judgement's reason."""
+    """A part of the line is not proven read-only. The text becomes the judgement's reason."""
 
 
 _SHOWN = 40
@@ -31,13 +31,13 @@ _LONGEST_WORD = 200
 
 
 _SHELL_WORD = re.compile(r"""\s*(?:[^\s'"\\]|\\.?|'[^']*'?|"(?:\\.|[^"\\])*"?)+""", re.DOTALL)
-"""With the blanks before it; a quotation that is left open goes on to the end."""
+"""A word with the blanks before it. An open quotation extends to the end."""
 
 
 def shown(text: str) -> str:
-    """A piece of the line in a reason: one line, cut, though never within a word.
+    """Format a part of the line for a reason: one line, cut between words.
 
-    Reasons are recorded, and what is no whole secret any more is not recognized as one.
+    Reasons are recorded, and the redaction does not recognize a part of a secret.
     """
     flat = " ".join(text.split())
     if len(flat) <= _SHOWN:
@@ -47,12 +47,12 @@ def shown(text: str) -> str:
 
 
 def shown_word(text: str) -> str:
-    """One word of the line in a reason, without its quotes: all of it, or nothing."""
+    """Format one word, without quotes, for a reason: whole, or only `…`."""
     return f"`{' '.join(text.split()) if len(text) <= _LONGEST_WORD else '…'}`"
 
 
 def whole_words(text: str, longest: int) -> str:
-    """The text up to the last word that ends within `longest` characters; what is in quotes is one word, or part of one."""
+    """Return the text up to the last word that ends within `longest` characters. A quotation is never cut."""
     end = 0
     for word in _SHELL_WORD.finditer(text):
         if word.end() > longest:

@@ -235,15 +235,15 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     def _is_proven(self, command: str, judged: Judgement) -> bool:
         """Whether it is read-only. If so, it is remembered, and checked again before it runs."""
-        if judged.kind == "harmless":
+        if judged.kind == "read-only":
             self.state.proven.add(command)
-        return judged.kind == "harmless"
+        return judged.kind == "read-only"
 
     def _environment_for(self, command: str) -> dict[str, str]:
         """Raises ToolError if the command was approved as read-only and is not read-only any more."""
         environment, proven = self.environment(), command in self.state.proven
         self.state.proven.discard(command)
-        if self._judged(command).kind == "harmless":
+        if self._judged(command).kind == "read-only":
             return read_only_environment(environment, self.config.env)
         if proven:
             raise ToolError(

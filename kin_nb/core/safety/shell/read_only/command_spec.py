@@ -82,7 +82,7 @@ class CommandSpec:
         if self.operands == "pattern" and not found.has("-e", "-f", "--regexp", "--file", "--files", "--type-list"):
             operands = operands[1:]
         if self.operands == "none" and operands:
-            raise UnprovenError(f"`{call.name}` with {operands[0]!r} is not known to be harmless")
+            raise UnprovenError(f"`{call.name}` with {operands[0]!r} is not known to be read-only")
         if self.most is not None and len(operands) > self.most:
             raise UnprovenError(f"`{call.name}` may write to {operands[self.most]!r}")
         reads = list(found.files)
@@ -190,7 +190,7 @@ class _Reader:
         why = self._program.why.get(option)
         if why:
             return UnprovenError(f"`{self._call.name} {option}` {why}")
-        return UnprovenError(f"`{self._call.name} {option}` is not a flag known to be harmless")
+        return UnprovenError(f"`{self._call.name} {option}` is not a known read-only flag")
 
 
 def section(name: str) -> Mapping[str, Any]:

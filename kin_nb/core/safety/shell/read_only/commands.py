@@ -41,7 +41,7 @@ def _find(call: Invocation, found: ParsedArgs) -> Iterable[str]:
         if word in _WITH_VALUE and words:
             words.pop(0)
         elif word not in _ALONE:
-            raise UnprovenError(f"`find {word}` {_FIND['why'].get(word, 'is not known to be harmless')}")
+            raise UnprovenError(f"`find {word}` {_FIND['why'].get(word, 'is not known to be read-only')}")
     return [call.working_dir.named(path) for path in paths or ["."]]
 
 
@@ -152,7 +152,7 @@ class _Ps(CommandSpec):
 
 def _set(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     if not call.words or any(word not in _SET for word in (*found.operands, *found.values("-o"))):
-        raise UnprovenError(f"`{' '.join(['set', *call.words])}` is not known to be harmless")
+        raise UnprovenError(f"`{' '.join(['set', *call.words])}` is not known to be read-only")
     return ()
 
 
@@ -177,7 +177,7 @@ class _AsksForVersion(CommandSpec):
 
     def prove(self, call: Invocation) -> list[str]:
         if len(call.words) != 1 or call.words[0] not in ("--version", *self.whole.split()):
-            raise UnprovenError(f"`{call.name}` is known to be harmless only with `--version`")
+            raise UnprovenError(f"`{call.name}` is read-only only with `--version`")
         return list(self.check(call, ParsedArgs({}, [], []))) if self.check else []
 
 
@@ -201,7 +201,7 @@ def _pip(call: Invocation, found: ParsedArgs) -> Iterable[str]:
         or (found.has("--version", "-V") and not found.operands)
     ):
         return ()
-    raise UnprovenError(f"`{call.name}` is known to be harmless only with `list`, `show` and `--version`")
+    raise UnprovenError(f"`{call.name}` is read-only only with `list`, `show` and `--version`")
 
 
 BUILTINS = specs("builtins", checks={"printf": _printf, "exit": _exit, "set": _set})

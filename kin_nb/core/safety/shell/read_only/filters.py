@@ -40,7 +40,7 @@ _OTHERS = frozenset(
 def _awk(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     """The files that it reads. Raises UnprovenError for a program with a word that is not known."""
     if not found.operands:
-        raise UnprovenError(f"`{call.name}` without a program is not known to be harmless")
+        raise UnprovenError(f"`{call.name}` without a program is not known to be read-only")
     program, *files = found.operands
     if not _only_prints(program):
         raise UnprovenError(
@@ -94,7 +94,7 @@ def _sed(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
     files = found.operands
     if not scripts:
         if not files:
-            raise UnprovenError("`sed` without a script is not known to be harmless")
+            raise UnprovenError("`sed` without a script is not known to be read-only")
         scripts, files = files[:1], files[1:]
     for script in scripts:
         if script.startswith("#n") or not _is_harmless_sed(script):
@@ -144,7 +144,7 @@ class _Jq(CommandSpec):
             if word in _JQ["values"]:
                 del words[: _JQ["values"][word]]
             elif word.startswith("-") and word != "-" and word not in _JQ_ALONE and not _JQ_LETTERS.fullmatch(word):
-                raise UnprovenError(f"`jq {word}` is not a flag known to be harmless")
+                raise UnprovenError(f"`jq {word}` is not a known read-only flag")
             elif not word.startswith("-"):
                 operands.append(word)
         if operands and (told := _JQ_REACHES_OUT.search(operands[0])):

@@ -59,7 +59,7 @@ def _first(*allowed: str) -> Check:
     def check(call: Invocation, found: ParsedArgs) -> Iterable[str]:
         said = call.words[0] if found.operands else ""
         if said not in allowed:
-            raise UnprovenError(f"`{call.name} {said}`".replace(" `", "`") + " is not known to only show")
+            raise UnprovenError(f"`{call.name} {said}`".replace(" `", "`") + " is not a known read-only command")
         return _format(call, found)
 
     return check
@@ -67,7 +67,7 @@ def _first(*allowed: str) -> Check:
 
 def _remote(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     if found.operands and (found.operands[0] != "get-url" or len(found.operands) > 2):  # noqa: PLR2004  (get-url NAME)
-        raise UnprovenError(f"`git remote {found.operands[0]}` is not known to only show")
+        raise UnprovenError(f"`git remote {found.operands[0]}` is not a known read-only command")
     return [*_addresses(call), *_rewriting(call)]
 
 
@@ -155,11 +155,11 @@ class _Git(CommandSpec):
             if word == "-C" and words:
                 call = replace(call, working_dir=call.working_dir.moved(words.pop(0)))
             elif word not in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
-                raise UnprovenError(f"`git {word}` is not a flag known to be harmless")
+                raise UnprovenError(f"`git {word}` is not a known read-only flag")
         command = words.pop(0) if words else ""
         known = _COMMANDS.get(command)
         if known is None:
-            raise UnprovenError(f"`git {command}` is not known to only show".replace(" `", "`"))
+            raise UnprovenError(f"`git {command}` is not a known read-only command".replace(" `", "`"))
         if any(name in call.working_dir.environment for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")):
             raise UnprovenError("git is told by a variable to look elsewhere")
         own = replace(call, name=f"git {command}", words=words)

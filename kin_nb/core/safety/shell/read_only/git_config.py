@@ -126,7 +126,7 @@ def external_sources(cwd: Path, root: Path) -> Iterator[str]:
     """What git takes a repository's content from, in `cwd`, that is neither in its worktree nor in the workspace `root`.
 
     A linked worktree is as git makes one when its repository names it as well; that is its own. Raises UnprovenError
-    for what cannot be read for certain.
+    for what is ambiguous.
     """
     found = find_repository(cwd)
     if found is None:
@@ -203,7 +203,7 @@ def _settings(file: Path) -> Iterator[tuple[str, str]]:
         elif setting and section and not text.endswith("\\"):
             yield f"{section}.{setting[1].lower()}", setting[2] or ""
         elif text and not text.startswith(("#", ";")):
-            raise UnprovenError(f"git's settings in {file.parent.name} hold a line that cannot be read for certain")
+            raise UnprovenError(f"git's settings in {file.parent.name} hold a line that is ambiguous")
 
 
 def _has_submodules(folder: Path) -> bool:

@@ -298,7 +298,7 @@ def _command(tokens: Sequence[Token]) -> PlainCommand:
             command.redirections.append((waiting, token.text))
             waiting = ""
         elif waiting or token.kind == "operator":
-            raise UnprovenError(f"{shown(token.text)} cannot be read for certain")
+            raise UnprovenError(f"{shown(token.text)} is ambiguous")
         elif token.kind == "redirection":
             waiting = token.text
         else:

@@ -75,7 +75,7 @@ class _Proof:
         """Of the program, spelled out. A word that bash may take for a keyword or an assignment is none."""
         first = _read(command.words[0])
         if not first.known or first.pattern or not re.fullmatch(r"[\w./@%+,:-]+|\[", first.text):
-            raise UnprovenError(f"{shown(first.raw)} is not a command known to be harmless")
+            raise UnprovenError(f"{shown(first.raw)} is not a known read-only command")
         return first.text
 
     def _command(self, command: PlainCommand, working_dir: WorkingDir) -> WorkingDir:
@@ -98,7 +98,7 @@ class _Proof:
 
     def _moved(self, words: list[str], working_dir: WorkingDir) -> WorkingDir:
         if len(words) != 1 or words[0].startswith("-"):
-            raise UnprovenError("`cd` with anything but a folder is not known to be harmless")
+            raise UnprovenError("`cd` takes one folder and no flags here")
         return working_dir.moved(words[0])
 
     def _program(self, name: str, words: list[str], working_dir: WorkingDir) -> None:
@@ -115,7 +115,7 @@ class _Proof:
     def _condition(self, name: str, words: list[Word], working_dir: WorkingDir) -> None:
         if name == "[":
             if not words or words[-1].raw != "]":
-                raise UnprovenError("`[` without its `]` is not known to be harmless")
+                raise UnprovenError("`[` without its `]` is not known to be read-only")
             words = words[:-1]
         if any(word.pattern for word in words):
             raise UnprovenError(f"{shown(' '.join(word.raw for word in words))} may ask about several files")
@@ -169,7 +169,7 @@ def find_spec(name: str, working_dir: WorkingDir) -> CommandSpec:
     plain = next((name.removeprefix(folder) for folder in _SYSTEM_FOLDERS if name.startswith(folder)), name)
     program = _PROGRAMS.get(plain)
     if program is None or (plain == "git" != name):  # of that one more is known than its name
-        raise UnprovenError(f"{shown_word(name)} is not a command known to be harmless")
+        raise UnprovenError(f"{shown_word(name)} is not a known read-only command")
     for each in (name, *_RUN.get(plain, ())):
         check_origin(each, working_dir)
     return program
@@ -211,10 +211,10 @@ def wrapped(name: str, words: list[str]) -> list[str]:
         return _after_xargs(words)
     if name == "timeout":
         if not words or not re.fullmatch(r"\d+(\.\d+)?[sm]?", words[0]):
-            raise UnprovenError("`timeout` without a plain number of seconds is not known to be harmless")
+            raise UnprovenError("`timeout` without a plain number of seconds is not known to be read-only")
         words = words[1:]
     if not words or words[0].startswith("-") or words[0] in {"cd", *WRAPPERS}:
-        raise UnprovenError(f"`{name}` is known to be harmless only before a harmless command")
+        raise UnprovenError(f"`{name}` is read-only only before a read-only command")
     return words
 
 
@@ -226,7 +226,7 @@ def _after_xargs(words: list[str]) -> list[str]:
         if option in ("-n", "-P", "-L") and words and words[0].isdigit():
             words.pop(0)
         elif option not in _XARGS_ALONE and not re.fullmatch(r"-[nPL]\d+", option):
-            raise UnprovenError(f"`xargs {option}` is not a flag known to be harmless")
+            raise UnprovenError(f"`xargs {option}` is not a known read-only flag")
     words = words or ["echo"]
     if words[0] not in _OF_TEXT:
         raise UnprovenError(f"`xargs` gives {shown(words[0])} words that are not known before it runs")

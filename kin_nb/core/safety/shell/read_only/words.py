@@ -143,13 +143,13 @@ class WordReader:
                 raise UnprovenError(f"{shown(self._raw)} may stand for several words")
 
     def _unclear(self) -> UnprovenError:
-        return UnprovenError(f"{shown(self._raw)} cannot be read for certain")
+        return UnprovenError(f"{shown(self._raw)} is ambiguous")
 
 
 def expanded(word: Word, cwd: Path) -> list[str]:
     """The texts that a word stands for: the file names that its glob matches now, or its one text.
 
-    A name that begins with `-` would be taken for a flag; such a glob is refused, unless it begins with a plain letter.
+    A name that begins with `-` would be read as a flag; such a glob is refused, unless it begins with a plain letter.
     """
     if not word.pattern:
         return [word.text]
@@ -164,7 +164,7 @@ def expanded(word: Word, cwd: Path) -> list[str]:
         raise UnprovenError(f"{shown(word.raw)} stands for other files where `?` is a byte")
     flag = next((name for name in found if name.startswith("-")), None)
     if flag is not None:
-        raise UnprovenError(f"{shown(word.raw)} matches the file {shown_word(flag)}, which would be taken for a flag")
+        raise UnprovenError(f"{shown(word.raw)} matches the file {shown_word(flag)}, which would be read as a flag")
     return found or [word.text]
 
 
