@@ -435,9 +435,7 @@ def test_plan_mode_runs_what_is_proven_and_says_why_the_rest_is_not(root):
     assert decision(DenyWhilePlanning(), root, "git status", AgentMode.PLAN) is None
     refused = decision(DenyWhilePlanning(), root, "sed -i s/a/b/ x", AgentMode.PLAN)
     assert refused.verdict is Verdict.DENY
-    assert (
-        "this command is not proven read-only: `sed -i` writes files" in refused.reason
-    )
+    assert "this command is not proven read-only: `sed -i` writes files" in refused.reason
 
 
 @pytest.mark.parametrize("mode", list(AgentMode))

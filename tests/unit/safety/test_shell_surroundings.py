@@ -507,6 +507,6 @@ async def test_a_proof_that_holds_no_more_when_it_runs_runs_nothing(tmp_path):
     assert tool.accesses(args).reads
     (tmp_path / "a.txt").rename(tmp_path / "-a")
     (tmp_path / "a-").symlink_to("/dev/zero")
-    with pytest.raises(ToolError, match="has changed since it was looked at"):
+    with pytest.raises(ToolError, match="was approved as read-only"):
         await tool.run(args)
     assert (await tool.run(tool.parse_args({"command": "echo fine; exit 0"}))).output == "fine\n"
