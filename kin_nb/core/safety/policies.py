@@ -60,7 +60,7 @@ class SafetyPolicy(Protocol):
 class DenyDangerousCommands:
     """Deny dangerous commands in every mode: see shell/dangerous.py."""
 
-    label = "dangerous command"
+    label: ClassVar = "dangerous command"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         why = "" if call.command is None else danger(call.command, context.workspace.root)
@@ -72,7 +72,7 @@ class DenyDangerousCommands:
 class DenyRules:
     """Deny what the user's configuration forbids: permission = "never", or a denylist pattern."""
 
-    label = "forbidden by your configuration"
+    label: ClassVar = "forbidden by your configuration"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.rule is not ToolPermission.NEVER:
@@ -84,7 +84,7 @@ class DenyRules:
 class DenyWhilePlanning:
     """Deny every change in plan mode, whatever grants and rules allow."""
 
-    label = "plan mode"
+    label: ClassVar = "plan mode"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         changes_nothing = not (
@@ -104,7 +104,7 @@ class DenyWhilePlanning:
 class DenyOpenFiles:
     """Deny file tools a file that is open in a front end, such as the notebook itself."""
 
-    label = "open in your front end"
+    label: ClassVar = "open in your front end"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         name = next((path.name for path in call.write_paths if path in context.open_files), None)
@@ -122,7 +122,7 @@ class AskWithoutUndo:
     Grants and rules do not count here: they were given while undo worked.
     """
 
-    label = "cannot be undone"
+    label: ClassVar = "cannot be undone"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if not (context.without_undo and call.may_lose_content):
@@ -136,7 +136,7 @@ class AskForSensitivePaths:
     The names are in sensitive_names.py.
     """
 
-    label = "sensitive file"
+    label: ClassVar = "sensitive file"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.policy is Policy.YOLO:
@@ -153,7 +153,7 @@ class AskForSensitivePaths:
 class AskOutsideWorkspace:
     """Ask about paths outside the workspace, after every symbolic link is resolved."""
 
-    label = "outside the workspace"
+    label: ClassVar = "outside the workspace"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.policy is Policy.YOLO:
@@ -167,7 +167,7 @@ class AskOutsideWorkspace:
 class AllowWhatWasGranted:
     """Allow what the user approved "for this session", within the scope that the button named."""
 
-    label = "approved for this session"
+    label: ClassVar = "approved for this session"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         grant = context.grants.covering(call, context.workspace)
@@ -177,7 +177,7 @@ class AllowWhatWasGranted:
 class AllowRules:
     """Allow what the user's configuration allows: permission = "always", or an allowlist pattern."""
 
-    label = "allowed by your configuration"
+    label: ClassVar = "allowed by your configuration"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.rule is not ToolPermission.ALWAYS:
@@ -193,7 +193,7 @@ class AllowByRisk:
     call that names files.
     """
 
-    label = "allowed by the mode"
+    label: ClassVar = "allowed by the mode"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.policy is Policy.YOLO:
