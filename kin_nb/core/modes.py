@@ -34,7 +34,7 @@ class AgentMode(StrEnum):
         try:
             return cls(text.strip().lower().replace("-", "_"))
         except ValueError:
-            raise ValueError(f'no mode "{text}". Modes: {", ".join(mode.shown for mode in cls)}.') from None
+            raise ValueError(f'Unknown mode "{text}".\nModes: {", ".join(mode.shown for mode in cls)}.') from None
 
     @property
     def shown(self) -> str:
@@ -81,10 +81,10 @@ class AgentMode(StrEnum):
     @property
     def description(self) -> str:
         return {
-            AgentMode.DEFAULT: "Reads on its own; asks before it changes a file or runs a command",
+            AgentMode.DEFAULT: "Reads files and runs read-only commands (ls, git status) without asking; asks before all else",
             AgentMode.PLAN: "Reads and plans; changes nothing",
-            AgentMode.ACCEPT_EDITS: "Edits files of the workspace unasked; asks before it runs a command",
-            AgentMode.AUTO_APPROVE: "Runs every tool unasked",
+            AgentMode.ACCEPT_EDITS: "Also edits existing files without asking; asks before new files and other commands",
+            AgentMode.AUTO_APPROVE: "Runs every tool without asking",
         }[self]
 
     @property

@@ -176,9 +176,9 @@ def test_trust_brings_the_projects_instructions_and_tools_into_the_next_turn(kin
 @pytest.mark.parametrize(
     ("before", "after", "cell", "said"),
     [
-        ('active_model = "m"', 'active_model = "ours"', "%%kin\nHello?", 'active_model = "ours" names no model'),
+        ('active_model = "m"', 'active_model = "ours"', "%%kin\nHello?", 'Unknown model "ours"'),
         ("[[models]]", 'api_key_env_var = "NO_SUCH_KEY"\n[[models]]', "%%kin\nHello?", "No key for p"),
-        ("", "", "%%kin --mode reviewer\nHello?", 'no mode "reviewer"'),
+        ("", "", "%%kin --mode reviewer\nHello?", 'Unknown mode "reviewer"'),
     ],
 )
 def test_a_first_cell_that_cannot_be_answered_says_what_was_left_out(kin, home, workspace, before, after, cell, said):
@@ -223,7 +223,7 @@ def test_what_a_project_brings_later_waits_until_the_difference_was_seen(kin, mo
 def test_a_folder_that_is_too_broad_is_not_trusted(kin, tmp_path):
     ok(kin, f"home = os.environ['HOME']; os.environ['HOME'] = {str(tmp_path / 'workspace')!r}")
     try:
-        assert "cannot be trusted: too much lies in it" in error(kin, "%kin trust")
+        assert "cannot be trusted: it contains your home folder" in error(kin, "%kin trust")
     finally:
         ok(kin, "os.environ['HOME'] = home")
 
@@ -257,7 +257,9 @@ def test_an_unknown_mode_lists_the_modes_and_changes_nothing(kin, model_server, 
     write(home / "agents" / "reviewer.toml", "")
     ok(kin, "%kin mode plan")
     said = error(kin, "%kin mode reviewr")
-    assert said.startswith('no mode "reviewr". Modes: default, plan, accept-edits, auto-approve, reviewer.')
+    assert said.startswith(
+        'Unknown mode "reviewr". Did you mean reviewer?\nModes: default, plan, accept-edits, auto-approve, reviewer.'
+    )
     assert ok(kin, "%kin mode").startswith("Mode: plan")
 
 
@@ -322,6 +324,6 @@ def test_a_prompt_runs_no_module_of_the_folder_that_it_is_asked_in(model_server,
 def test_a_folder_that_cannot_be_is_one_line(kin, model_server, home):
     settings = CONFIG.format(url=model_server.url) + '[session_logging]\nsave_dir = "~no-such-person/x"\n'
     write(home / "config.toml", settings)
-    assert "save_dir: ~no-such-person/x: nobody here has that name" in error(kin, "%%kin\nHello")
+    assert "save_dir: ~no-such-person/x: this user does not exist" in error(kin, "%%kin\nHello")
     write(home / "config.toml", CONFIG.format(url=model_server.url))
     ask(kin, model_server, "Hello", "Hello.")

@@ -138,8 +138,14 @@ def test_an_empty_prompt(kernel, cell):
         ("%%kin fix it\nHello?", "%%kin: unrecognized arguments: fix it. Usage: %%kin [--mode MODE]"),
         ("%%kin --mode\nHello?", "%%kin: argument --mode: expected one argument. Usage:"),
         ('%%kin --mode "plan\nHello?', "%%kin: No closing quotation."),
-        ("%%kin --mode yolo\nHello?", 'no mode "yolo". Modes: default, plan, accept-edits, auto-approve.'),
-        ("%kin mode yolo", 'no mode "yolo". Modes: default, plan, accept-edits, auto-approve.'),
+        (
+            "%%kin --mode yolo\nHello?",
+            'Unknown mode "yolo". That is a policy; its mode is auto-approve.\nModes: default, plan, accept-edits, auto-approve.',
+        ),
+        (
+            "%kin mode yolo",
+            'Unknown mode "yolo". That is a policy; its mode is auto-approve.\nModes: default, plan, accept-edits, auto-approve.',
+        ),
         ("%kin sav", "Unknown command %kin sav. Did you mean %kin save?\n%kin help lists all commands."),
         ("%kin xyzzy", "Unknown command %kin xyzzy.\n%kin help lists all commands."),
         ("%kin replay", "Usage: %kin replay SESSION@DIGEST [--scratch] [--from PATH]"),

@@ -40,9 +40,9 @@ def no_key(config: KinConfig) -> KinConfig:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"active_model": "other"}, 'active_model = "other" names no model'),
-        ({"models": []}, "names no model"),
-        ({"providers": []}, 'names provider "p", which is not configured'),
+        ({"active_model": "other"}, 'Unknown model "other"'),
+        ({"models": []}, "Unknown model"),
+        ({"providers": []}, 'uses the unknown provider "p"'),
     ],
 )
 async def test_without_a_model_there_is_no_agent(config, wrong, told):
@@ -130,10 +130,10 @@ def test_headers_of_two_layers_are_merged_under_either_name():
 
 def test_both_names_for_the_headers_are_an_error():
     with pytest.raises(
-        ConfigError, match=r"config\.toml:\d+: providers: extra_headers and custom_headers are one setting"
+        ConfigError, match=r"config\.toml:\d+: providers: extra_headers and custom_headers are the same setting"
     ):
         settings(HEADERS + '[[providers]]\nname = "q"\napi_base = ""\nextra_headers = {}\ncustom_headers = {}\n')
-    with pytest.raises(ValueError, match="extra_headers and custom_headers are one setting"):
+    with pytest.raises(ValueError, match="extra_headers and custom_headers are the same setting"):
         ProviderConfig(name="p", api_base="", extra_headers={}, custom_headers={})
 
 

@@ -1,9 +1,8 @@
-"""The configuration: values (providers, models, tools, MCP servers) and the layers that they are read from (seed 000).
+"""The configuration of one agent: values (providers, models, tools, MCP servers) and the layers that they are read from (seed 000).
 
-Owns config.toml, agents/*.toml, .env, KIN_* and where each value came from. Never decides what a tool may do (core.safety)
-and never talks to a server. KinConfig is ConfigValues (values.py, which knows nothing of layers' sources) with `load` and
-`save_updates`; validation, loading and the user's own settings work on ConfigValues. May import: core.tool_types, core.modes,
-core.paths, core.workspace, core.project_snapshot, core.redaction.
+Owns config.toml, agents/*.toml, .env, KIN_* and the source of each value. Never decides what a tool may do (core.safety), never
+connects to a server. KinConfig is ConfigValues with `load` and `save_updates`; loading, validation and user_only_settings work on
+ConfigValues. May import: core.tool_types, core.modes, core.paths, core.workspace, core.project_snapshot, core.redaction.
 """
 
 from kin_nb.core.config.custom_modes import overlaid

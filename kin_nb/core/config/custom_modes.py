@@ -1,9 +1,9 @@
-"""Custom modes: agents/NAME.toml as a built-in mode with settings of its own, and a mode's settings over a configuration.
+"""Custom modes: agents/NAME.toml is a built-in mode with its own settings; and applying a mode to a configuration.
 
 display_name = "Reviewer"
 description = "Reads the change and says what is wrong with it"
-mode = "plan"                            # the built-in mode beneath: default, plan, accept-edits, auto-approve
-safety = "safe"                          # what it claims to be; never shown safer than it is
+mode = "plan"                            # the built-in mode: default, plan, accept-edits, auto-approve
+safety = "safe"                          # shown to the user; raised if the settings allow more
 enabled_tools = ["grep", "read_file"]    # and any other setting
 """
 
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.config.errors import ConfigError, did_you_mean
 from kin_nb.core.config.layers import FileLayer, Layer, deep_merge, plain
-from kin_nb.core.config.loading import MODE_KEYS, Config, agent_files, build, passed_over, read_agent, users_layers
-from kin_nb.core.config.user_only_settings import drop_users_own, under_mode
+from kin_nb.core.config.loading import MODE_KEYS, Config, agent_files, build, read_agent, shadowed_files, users_layers
+from kin_nb.core.config.user_only_settings import drop_user_only, under_mode
 from kin_nb.core.modes import AgentMode, ModeSafety, Policy
 from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.project_snapshot import MayUse, anything
@@ -26,14 +26,21 @@ from kin_nb.core.project_snapshot import MayUse, anything
 _Known = TypeVar("_Known", AgentMode, ModeSafety, Policy)
 
 _RISING = (ModeSafety.SAFE, ModeSafety.NEUTRAL, ModeSafety.DESTRUCTIVE, ModeSafety.YOLO)
+_MODE_OF_POLICY = {
+    "yolo": " That is a policy; its mode is auto-approve.",
+    "auto-edit": " That is a policy; its mode is accept-edits.",
+    "on-request": " That is a policy; its mode is default.",
+    "strict": ' That is a policy: set `policy = "strict"` in config.toml.',
+}
+"""What to tell a user who gave the name of a policy as a mode."""
 _AT_LEAST = {Policy.AUTO_EDIT: ModeSafety.DESTRUCTIVE, Policy.YOLO: ModeSafety.YOLO}
 
 
 @dataclass(frozen=True)
 class CustomMode:
-    """Where an AgentMode is used for its policy, safety or words, this may stand. `base` decides about the plan guard.
+    """A mode of the user or a project; it can be used like an AgentMode. `base` decides whether plan mode is on.
 
-    `safety` is computed: what the file claims, raised to what `overrides` really let through.
+    `safety` is computed: the value in the file, raised to what `overrides` really allow.
     """
 
     name: str
@@ -43,12 +50,12 @@ class CustomMode:
     safety: ModeSafety = ModeSafety.NEUTRAL
     overrides: Mapping[str, Any] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
-    """A warning for each setting of a project's file that only the user may set, or that such a file is not used."""
+    """A warning for each setting in a project's file that only the user may set, or for a file that is not used."""
     of_project: bool = False
 
     @property
     def value(self) -> str:
-        """As it is recorded."""
+        """The name in records."""
         return self.name
 
     @property
@@ -68,10 +75,10 @@ class CustomMode:
 
 
 def load_mode(name: str, workdir: Path, *, trusted: bool, may_use: MayUse = anything) -> AgentMode | CustomMode:
-    """A built-in mode, else the agent file of that name: the user's, else the project's when it is `trusted`.
+    """Return a built-in mode, else the mode of agents/NAME.toml: the user's, else the project's if it is `trusted`.
 
-    Raises ValueError that lists the modes when there is none, ConfigError for a file that is no mode, and for a project's
-    file that `may_use` refuses.
+    Raises ValueError, which lists the modes, for an unknown name; ConfigError for an invalid file, and for a project's file that
+    `may_use` refuses.
     """
     try:
         return AgentMode.parse(name)
@@ -79,18 +86,21 @@ def load_mode(name: str, workdir: Path, *, trusted: bool, may_use: MayUse = anyt
         layer = read_agent(name, workdir, trusted=trusted)
     if layer is None:
         known = [*(mode.shown for mode in AgentMode), *agent_files(workdir, trusted=trusted)]
+        hint = _MODE_OF_POLICY.get(name.strip().lower().replace("_", "-")) or did_you_mean(name, known)
         raise ValueError(
-            f'no mode "{name}". Modes: {", ".join(known)}. One of your own is a file {shown(kin_home())}/agents/NAME.toml.'
+            f'Unknown mode "{name}".{hint}\nModes: {", ".join(known)}. Your own: {shown(kin_home())}/agents/NAME.toml.'
         )
     if layer.project is not None and not layer.is_accepted(may_use):
-        raise ConfigError(f"{layer.path} has changed since its folder was trusted, and is not used.")
-    return _mode(layer, passed_over(layer, workdir, trusted=trusted))
+        raise ConfigError(
+            f"{layer.path} has changed since its folder was trusted, so it is not used.\nTo see the change: kin-nb trust --show"
+        )
+    return _mode(layer, shadowed_files(layer, workdir, trusted=trusted))
 
 
 def list_modes(
     workdir: Path, *, trusted: bool, warn: Callable[[str], None] = lambda _: None
 ) -> list[AgentMode | CustomMode]:
-    """The built-in modes, then the others by name. `warn` hears of each file that is no mode."""
+    """Return the built-in modes, then the others by name. `warn` is called for each invalid file."""
     modes: list[AgentMode | CustomMode] = list(AgentMode)
     for name in agent_files(workdir, trusted=trusted):
         try:
@@ -101,7 +111,7 @@ def list_modes(
 
 
 def _mode(layer: FileLayer, ignored: list[str]) -> CustomMode:
-    ignored += drop_users_own(layer, users_layers()) if layer.project is not None else []
+    ignored += drop_user_only(layer, users_layers()) if layer.project is not None else []
     settings = layer.settings()
     base = _choice(layer, "mode", AgentMode, AgentMode.DEFAULT)
     policy = _choice(layer, "policy", Policy, base.policy(Policy.ON_REQUEST))
@@ -124,34 +134,34 @@ def _mode(layer: FileLayer, ignored: list[str]) -> CustomMode:
 
 
 def _choice(layer: FileLayer, key: str, kind: type[_Known], default: _Known) -> _Known:
-    """Raises ConfigError, with the place and what there is to choose from."""
+    """Read a setting with a fixed set of values. Raises ConfigError with the place and these values."""
     value: Any = layer.values.get(key, default.value)
     spelled = value.replace("-", "_") if isinstance(value, str) and kind is not Policy else value
     try:
         return kind(spelled)
     except ValueError:
         known = ", ".join(kind)
-        raise ConfigError(f"{layer.place((key,))}{key} = {json.dumps(str(value))} is none of: {known}.") from None
+        raise ConfigError(f"{layer.place((key,))}{key} = {json.dumps(str(value))} must be one of: {known}.") from None
 
 
 def _allows_tools(settings: Mapping[str, Any]) -> bool:
-    """Whether some tool runs unasked because of a rule of its own."""
+    """Whether a rule of the settings lets a tool run without asking."""
     tools = settings.get("tools")
     rules = [rule for rule in tools.values() if isinstance(rule, Mapping)] if isinstance(tools, Mapping) else []
     return any(rule.get("permission") == "always" or rule.get("allowlist") for rule in rules)
 
 
 def overlaid(config: Config, mode: AgentMode | CustomMode) -> Config:
-    """`config` with the mode's settings above everything but what was given at run time; itself when it has none.
+    """Return `config` with the settings of the mode, which only arguments given at run time override.
 
-    What the mode's file sets in vain is a warning more. Raises ConfigError. A configuration made in Python, not read, has
-    no layers: the mode wins over all of it.
+    Ignored settings of the mode's file become warnings. Raises ConfigError. A configuration made in Python has no layers: there
+    the mode overrides everything.
     """
     if not mode.config_overrides and not mode.ignored:
         return config
     project = config.effective_workdir if mode.of_project else None
     known, above = config.layers, Layer(plain(mode.config_overrides), project)
-    if not known.layers:  # made in Python, not read: nothing lies beneath it
+    if not known.layers:  # made in Python
         return type(config).model_validate(deep_merge(config.model_dump(), above.settings()))
     (*beneath, given), lifted = under_mode(known.layers, above)
     warnings = (*known.warnings, *mode.ignored, *lifted)

@@ -1,6 +1,6 @@
-"""Providers, models and MCP servers as values, and the ready entries that every configuration starts with.
+"""Providers, models and MCP servers as values, and the built-in entries of every configuration.
 
-Connecting to MCP servers is the business of core.tools.mcp.
+core.tools.mcp connects to the servers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 from kin_nb.core.config.keys import find_key
 
 Thinking = Literal["off", "low", "medium", "high", "xhigh", "max"]
-"""How much a model thinks. A server that does not know a level gets the next one that it knows, else its highest."""
+"""How much a model thinks. A server that does not support a level gets the next higher one, else its highest."""
 ThinkingField = Literal[
     "", "reasoning_effort", "reasoning", "chat_template_kwargs", "enable_thinking", "thinking", "none"
 ]
@@ -30,7 +30,7 @@ class Backend(StrEnum):
 class ProviderConfig(BaseModel):
     """A model server. `api_base` ends before `/chat/completions`; an empty `api_key_env_var` means no key.
 
-    `api_style`: openai, mistral, anthropic, or an adapter of one's own (core.llm.adapters.base).
+    `api_style`: openai, mistral, anthropic, or a custom adapter (core.llm.adapters.base).
     """
 
     name: str
@@ -40,7 +40,7 @@ class ProviderConfig(BaseModel):
     backend: Backend = Backend.GENERIC
     reasoning_field_name: str = "reasoning_content"
     thinking_field: ThinkingField = ""
-    """Which field of a request holds a model's thinking level, for api_style openai; "": as this server is known."""
+    """The request field for the thinking level, for api_style openai; "": chosen by the server's address."""
     extra_headers: dict[str, str] = Field(
         default_factory=dict, validation_alias=AliasChoices("extra_headers", "custom_headers")
     )
@@ -50,12 +50,12 @@ class ProviderConfig(BaseModel):
     @classmethod
     def _one_name_for_the_headers(cls, values: Any) -> Any:
         if isinstance(values, dict) and {"extra_headers", "custom_headers"} <= values.keys():
-            raise ValueError("extra_headers and custom_headers are one setting; keep one of them")
+            raise ValueError("extra_headers and custom_headers are the same setting; keep only one")
         return values
 
     @property
     def api_key(self) -> str | None:
-        """Looked up each time: a key that was just set is seen without a restart."""
+        """The key; looked up each time, so that a new key is used without a restart."""
         return find_key(self.api_key_env_var)
 
 
@@ -69,10 +69,10 @@ class PricingInfo(BaseModel):
 
 
 class ModelConfig(BaseModel):
-    """A model at a provider, called by its `alias`. Prices: USD per million tokens, also as `pricing`, a PricingInfo
-    or a table with its fields, which counts before them. `context_window`: tokens.
+    """A model of a provider. `alias`: the name that users type; default: `name`.
 
-    `auto_compact_threshold`: tokens; None takes the configuration's, 0 leaves only the window's own limit.
+    Prices are USD per million tokens; `pricing`, a PricingInfo or a table with its fields, overrides them. `context_window`:
+    tokens. `auto_compact_threshold`: tokens; None uses the configuration's, 0 only the limit of the context window.
     """
 
     name: str
@@ -179,12 +179,12 @@ def _model(
 
 
 def usable_name(name: str) -> str:
-    """What providers take in the name of a tool: letters, digits, `_` and `-`; "" when nothing is left."""
+    """Return `name` with only what providers allow in tool names: letters, digits, `_` and `-`; it may be empty."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name).strip("_-")[:64]
 
 
 class _MCPBase(BaseModel):
-    """Times are seconds. `prompt` is a hint for the model, put into each tool's description."""
+    """Settings of every MCP server. Times are seconds. `prompt`: a hint for the model, added to each tool's description."""
 
     name: str
     prompt: str | None = None
@@ -197,12 +197,12 @@ class _MCPBase(BaseModel):
     @classmethod
     def _usable_in_a_tool_name(cls, name: str) -> str:
         if not usable_name(name):
-            raise ValueError(f"{name!r} has no letter or digit")
+            raise ValueError(f"{name!r} must contain a letter or digit")
         return usable_name(name)
 
 
 class MCPHttp(_MCPBase):
-    """A server over HTTP. `api_key_format` holds `{token}`, which becomes the key of variable `api_key_env`."""
+    """A server over HTTP. In `api_key_format`, `{token}` is replaced by the key in the variable `api_key_env`."""
 
     transport: Literal["http"] = "http"
     url: str
@@ -220,16 +220,16 @@ class MCPHttp(_MCPBase):
 
 
 class MCPStreamableHttp(MCPHttp):
-    """The same client as `http`; both names mean MCP's streamable HTTP."""
+    """Another name of `http`: both mean MCP's streamable HTTP."""
 
     transport: Literal["streamable-http"] = "streamable-http"  # type: ignore[assignment]
 
 
 class MCPStdio(_MCPBase):
-    """A program that is started and spoken to over its pipes. `command`: a shell-like line, or a list of words.
+    """A program that is started, with stdio as transport. `command`: a shell-like line, or a list of words.
 
-    It gets few of this process's variables (core.safety.secrets.server_environment), those that `env_vars` names, and
-    those that `env` sets.
+    It gets a few variables of this process (core.safety.secrets.server_environment), those that `env_vars` names, and those that
+    `env` sets.
     """
 
     transport: Literal["stdio"] = "stdio"
@@ -240,7 +240,7 @@ class MCPStdio(_MCPBase):
     cwd: Path | None = None
 
     def argv(self) -> list[str]:
-        """Raises ValueError for a command that is empty or whose quotes do not match."""
+        """Return the command as words. Raises ValueError if it is empty or has unbalanced quotes."""
         words = shlex.split(self.command) if isinstance(self.command, str) else list(self.command)
         if not words:
             raise ValueError("the command is empty")
@@ -251,7 +251,7 @@ MCPServer = Annotated[MCPHttp | MCPStreamableHttp | MCPStdio, Field(discriminato
 
 
 def parse_server(raw: Any) -> Any:
-    """An entry without `transport` is what its keys say: a command means stdio, a url means streamable HTTP."""
+    """Add a missing `transport`: stdio for an entry with a command, else streamable HTTP."""
     if isinstance(raw, dict) and "transport" not in raw:
         return {**raw, "transport": "stdio" if "command" in raw else "streamable-http"}
     return raw

@@ -1,6 +1,6 @@
-"""API keys: where a provider's key is found and kept. Never put into os.environ, never stored in a value, never logged.
+"""API keys: where they are found and saved. A key is never put into os.environ, stored in a value, or logged.
 
-In this order: the environment, `~/.kin-code/.env`, a file of that name in KIN_SECRETS_DIR, the operating system's keyring.
+Searched in this order: the environment, `~/.kin-code/.env`, a file of that name in KIN_SECRETS_DIR, the operating system's keyring.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 KEYRING_SERVICE = "kin-code"
 ASK_AGAIN_SECONDS = 30
-"""How long "the keyring has no such key" is believed."""
+"""Seconds after which the keyring is asked again for a key that it did not have."""
 
 _taken: dict[str, str] = {}
-"""By the name of the variable that had it."""
+"""Variable -> the value that was removed from the environment."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -35,7 +35,7 @@ def env_path() -> Path:
 
 
 def find_key(variable: str) -> str | None:
-    """The key of that name, None when there is none or `variable` is empty. Cheap: asked for each request."""
+    """Return the key, None if it is not set or `variable` is empty. Cheap: called for each request."""
     if not variable:
         return None
     if value := os.environ.get(variable) or _taken.get(variable):
@@ -46,29 +46,29 @@ def find_key(variable: str) -> str | None:
 
 
 def take_from_environment(variables: Iterable[str]) -> None:
-    """Keep these in this module alone: code that runs in this process does not find them in os.environ."""
+    """Move variables from os.environ into this module, so that other code in the process does not find them there."""
     for variable in variables:
         if value := os.environ.pop(variable, None):
             _taken[variable] = value
 
 
 def environment_with(names: Iterable[str]) -> dict[str, str]:
-    """os.environ with what was taken from it of `names`: those that the user gives to a program."""
+    """Return os.environ with the removed variables of `names`: those that the user passes to a program."""
     return {**{name: _taken[name] for name in names if name in _taken}, **os.environ}
 
 
 def save_key(variable: str, value: str) -> Path:
-    """Write `VARIABLE=value` into `~/.kin-code/.env`, mode 0600, the rest as it was; returns the file.
+    """Write `VARIABLE=value` into `~/.kin-code/.env`, mode 0600, and keep its other lines; return the file.
 
-    Raises ConfigError when either is not usable or the file cannot be written.
+    Raises ConfigError if the name or the value is invalid or the file cannot be written.
     """
     from dotenv.parser import parse_stream  # noqa: PLC0415  (only when a key is saved)
 
     value = value.strip()
     if not _VARIABLE.fullmatch(variable):
-        raise ConfigError("The name of a key's variable has letters, digits and _ only, such as MISTRAL_API_KEY.")
+        raise ConfigError("The name of a variable may contain letters, digits and _ only, e.g. MISTRAL_API_KEY.")
     if not value or not value.isprintable():
-        raise ConfigError(f"The key for {variable} was not saved: it is empty or holds more than one line.")
+        raise ConfigError(f"The key for {variable} was not saved: it is empty or has more than one line.")
     quoted = value.replace("\\", "\\\\").replace("'", "\\'")
     path = env_path()
     try:
@@ -85,25 +85,25 @@ def save_key(variable: str, value: str) -> Path:
 
 
 def known_keys() -> list[str]:
-    """Secrets that are in no variable of this process: what records must not show besides those of the environment."""
+    """Return the secrets that are not in the environment; records must not show these either."""
     secret_files = [path for path in secret_files_in(secrets_folder()) if not path.name.upper().startswith("KIN_")]
     values = [*_taken.values(), *_env_file().values(), *map(read_secret, secret_files), *_keyring_answers().values()]
     return list(dict.fromkeys(value for value in values if value))
 
 
 def env_file_warnings() -> tuple[str, ...]:
-    """Why `.env`, or a line of it, is not used."""
+    """Return why `.env`, or a line of it, is not used."""
     return _parsed(*_stamp())[1]
 
 
 def secrets_folder() -> Path | None:
-    """KIN_SECRETS_DIR: one file per variable, as containers mount them."""
+    """The folder KIN_SECRETS_DIR: one file per variable, as containers mount them."""
     folder = os.environ.get("KIN_SECRETS_DIR")
     return Path(folder).expanduser() if folder else None
 
 
 def secret_files_in(folder: Path | None) -> list[Path]:
-    """In the order of their names; none when there is no such folder."""
+    """Return the files, sorted by name; an empty list if the folder does not exist."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_file()) if folder else []
     except OSError:
@@ -111,7 +111,7 @@ def secret_files_in(folder: Path | None) -> list[Path]:
 
 
 def read_secret(path: Path) -> str | None:
-    """A secrets file's text without the white space around it; None when there is none that can be read."""
+    """Return the stripped text of a secrets file; None if it is empty or cannot be read."""
     try:
         return (read_settings(path) or "").strip() or None
     except (OSError, ValueError):
@@ -123,7 +123,7 @@ def _env_file() -> dict[str, str]:
 
 
 def _stamp() -> tuple[Path, int, int, int, int]:
-    """What tells one state of `.env` from another: a change is seen without a restart."""
+    """Return what changes with `.env`, so that a change is noticed without a restart."""
     path = env_path()
     try:
         status = path.stat()
@@ -134,7 +134,7 @@ def _stamp() -> tuple[Path, int, int, int, int]:
 
 @lru_cache(maxsize=1)
 def _parsed(path: Path, inode: int, modified: int, size: int, mode: int) -> tuple[dict[str, str], tuple[str, ...]]:
-    """(values, warnings)."""
+    """Return (values, warnings) of `.env`."""
     del modified, size, mode
     if not inode:
         return {}, ()
@@ -156,11 +156,11 @@ def _read_bindings(path: Path, text: str) -> tuple[dict[str, str], tuple[str, ..
     bindings: list[Binding] = list(parse_stream(StringIO(text)))
     values = {binding.key: binding.value for binding in bindings if binding.key and binding.value}
     bad = [binding for binding in bindings if binding.error]
-    return values, tuple(f"{path}:{_line(each)}: not understood; write NAME=value." for each in bad)
+    return values, tuple(f"{path}:{_line(each)}: invalid line; write NAME=value." for each in bad)
 
 
 def _line(binding: Binding) -> int:
-    """The parser counts from the empty lines before."""
+    """Return the line of a binding; the parser's number is that of the empty lines before it."""
     string = binding.original.string
     return binding.original.line + string[: len(string) - len(string.lstrip())].count("\n")
 
@@ -181,7 +181,7 @@ def _from_keyring(variable: str) -> str | None:
 
 @cache
 def _keyring_answers() -> dict[str, str]:
-    """What the keyring gave this process: asked once for each key, since asking may ask the person."""
+    """Keys from the keyring. Each is asked for once, because the keyring may prompt the user."""
     return {}
 
 

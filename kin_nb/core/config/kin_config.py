@@ -1,6 +1,6 @@
 """KinConfig: the settings of one agent, with `load` and `save_updates`.
 
-Saving keeps the comments and the order of config.toml, and writes nothing that could not be loaded.
+Saving keeps comments and order of config.toml, and never writes a file that could not be loaded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kin_nb.core.project_snapshot import ProjectSnapshot
 
 
 class KinConfig(ConfigValues):
-    """The settings of one agent, with the ways to read and to write them."""
+    """The settings of one agent, read from files and variables."""
 
     @classmethod
     def load(
@@ -36,10 +36,10 @@ class KinConfig(ConfigValues):
         require_key: bool = False,
         **overrides: Any,
     ) -> Self:
-        """The layers of loading.py, merged; `agent` names agents/NAME.toml, `trust` knows what is trusted for this session.
+        """Read and merge the layers (loading.py). `agent`: NAME of agents/NAME.toml. `trust`: folders trusted for this session.
 
-        Raises ConfigError with file and line. MissingAPIKeyError only with `require_key` (seed 000 always raises it):
-        settings can be shown and mended, sessions replayed, and local models chosen without a key.
+        Raises ConfigError with file and line. MissingAPIKeyError only with `require_key` (seed 000 always raises it): without
+        a key you can still show and fix settings, replay sessions, and choose a local model.
         """
         config = load_config(cls, agent, {"workdir": workdir, **overrides}, trust)
         if require_key:
@@ -53,15 +53,15 @@ class KinConfig(ConfigValues):
 
 
 class Added(list[str]):
-    """Instead of a list: these go to the end of the one that is there, unless it has them."""
+    """A list in `save_updates` whose items are appended to the existing list, except those that it already has."""
 
 
 def save_updates(updates: Mapping[str, Any], path: Path | None = None) -> None:
-    """Merge `updates` into the file at `path` (config.toml). Tables are merged, lists of NAMED by name; None deletes, and
-    `Added` adds to a list.
+    """Merge `updates` into the file at `path` (default: config.toml).
 
-    The file is read again under a lock, so that two writers keep each other's changes, and replaced at once, mode 0600.
-    Raises ConfigError, the file untouched, when the outcome would not load or `updates` names no setting.
+    Tables are merged, lists of NAMED by name; None deletes a key, `Added` appends to a list. The file is read again under a lock,
+    so that two writers keep each other's changes, and replaced atomically, mode 0600. Raises ConfigError, with the file
+    unchanged, if the result would not load or `updates` has an unknown setting.
     """
     path = path or config_path()
     updates = _toml_values(updates)
@@ -91,12 +91,12 @@ def _changed(text: str, updates: Mapping[str, Any], path: Path) -> str:
     except (TOMLKitError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: not saved: {error}.") from error
     if parse_toml(changed, path) != expected:
-        raise ConfigError(f"{path}: not saved: its layout cannot be changed by a program. Edit it by hand.")
+        raise ConfigError(f"{path}: not saved: it cannot be changed automatically.\nEdit it by hand.")
     return changed
 
 
 def _update(table: MutableMapping[str, Any], updates: Mapping[str, Any], *, within: bool = False) -> None:
-    """The same on plain values and on tomlkit's. `within`: inside a table, where no name is special."""
+    """Apply updates to plain values or a tomlkit document. `within`: inside a table, where lists are not merged by name."""
     for key, value in updates.items():
         below = table.get(key)
         if value is None:
@@ -122,7 +122,7 @@ def _update_entries(key: str, entries: list[Any], updates: list[Any]) -> None:
 
 
 def _check_loads(text: str, path: Path) -> None:
-    """Whether it loads, on top of the person's own file when it is another one. Raises ConfigError."""
+    """Raise ConfigError if the file would not load. A project's file is checked together with the user's."""
     if path.resolve() == config_path().resolve():
         build(KinConfig, [FileLayer(path, text, parse_toml(text, path))])
         return
@@ -137,7 +137,7 @@ def _check_loads(text: str, path: Path) -> None:
 
 
 def _toml_values(value: Any) -> Any:
-    """`value` in TOML's types, None (delete) kept."""
+    """Convert `value` to TOML types; None (delete) is kept."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Layers of settings: one place each that values come from, how they are merged, and whose fault a value is."""
+"""Layers of settings: one per source, how they are merged, and where a value was written."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ NAMED: dict[str, tuple[str, str]] = {
 """Lists of tables that are merged by the name of an entry: field -> (key that names an entry, what an entry is)."""
 
 OTHER_NAMES = {"providers": {"custom_headers": "extra_headers"}}
-"""What a key of an entry may be called too. Read here, so that layers merge, hide and trace one setting under one name."""
+"""Aliases of an entry's keys. They are resolved when a layer is read, so that each setting has one name afterwards."""
 
 ADD_UP: tuple[KeyPath, ...] = (("disabled_tools",), ("disabled_skills",), ("mcp_servers", "*", "disabled_tools"))
-"""Lists of a project that take nobody's place: they are added to the user's. `*`: of each entry."""
+"""Lists of a project that are added to the user's, and do not replace them. `*`: of each entry."""
 
 PATHS = ("tool_paths", "skill_paths")
-"""Lists of paths, relative to the layer's folder; made absolute, so that they mean the same wherever the process goes."""
+"""Lists of paths, relative to the layer's folder. They are made absolute when the layer is read."""
 
 
 class Layer:
-    """Values from one place. `values`: tables as dicts; each list of NAMED as a dict, name of the entry -> entry.
-    `project`: the folder of the project whose values they are; None for the user's.
+    """The values of one source. `values`: tables as dicts; each list of NAMED as a dict, name of the entry -> entry.
 
-    Raises ConfigError for two entries of one name, for an entry without one, and for a path that is none.
+    `project`: the folder of the project that the values belong to; None for the user's. Raises ConfigError for two entries with
+    the same name, an entry without a name, and an invalid path.
     """
 
     def __init__(self, values: Mapping[str, Any], project: Path | None = None) -> None:
@@ -49,26 +49,26 @@ class Layer:
         }
 
     def settings(self) -> dict[str, Any]:
-        """As KinConfig takes them."""
+        """Return the values in the form that KinConfig takes."""
         return as_lists(self.values)
 
     @property
     def folder(self) -> Path:
-        """What relative paths in it are relative to."""
+        """The folder that relative paths in this layer start from."""
         return Path.cwd()
 
     def where(self, path: KeyPath) -> str:
-        """What errors name; "" when it is nobody's file. `path` as in `values`."""
+        """Return the place for an error, FILE:LINE; "" for values without a file. `path` as in `values`."""
         del path
         return ""
 
     def source(self, path: KeyPath) -> str:
-        """Where the value stands, for `kin-nb config --origin`."""
+        """Return the source of the value, for `kin-nb config --origin`."""
         del path
         return "given at run time"
 
     def place(self, path: KeyPath) -> str:
-        """`FILE:LINE: `, or "" when there is nothing to name: what an error begins with."""
+        """Return the start of an error message: `FILE:LINE: `, or "" for values without a file."""
         return f"{where}: " if (where := self.where(path)) else ""
 
     def has(self, path: KeyPath) -> bool:
@@ -81,11 +81,11 @@ class Layer:
 
     def _anchored(self, key: str, entries: Any) -> Any:
         if not isinstance(entries, list) or not all(isinstance(entry, str | Path) for entry in entries):
-            return entries  # an error soon, with its place
+            return entries  # reported later, with its place
         try:
             return [str(self.folder / Path(entry).expanduser()) for entry in entries]
         except RuntimeError as error:
-            raise ConfigError(f"{self.place((key,))}{key}: no usable path: {error}.") from error
+            raise ConfigError(f"{self.place((key,))}{key}: invalid path: {error}.") from error
 
     def _by_name(self, key: str, entries: Any) -> dict[str, Any]:
         if not isinstance(entries, list):
@@ -96,7 +96,7 @@ class Layer:
             kind = NAMED[key][1]
             if name is None:
                 where = self.place((key, str(number)))
-                raise ConfigError(f"{where}{key}: entry {number + 1} is no table with the {kind}'s name.")
+                raise ConfigError(f"{where}{key}: entry {number + 1} must be a table with the name of the {kind}.")
             if name in named:
                 self._refuse_twins(key, named, name, number)
             named[name] = self._renamed(key, number, entry)
@@ -106,7 +106,7 @@ class Layer:
         for other, name in OTHER_NAMES.get(key, {}).items():
             if other in entry and name in entry:
                 where = self.place((key, str(number), other))
-                raise ConfigError(f"{where}{key}: {name} and {other} are one setting; keep one of them.")
+                raise ConfigError(f"{where}{key}: {name} and {other} are the same setting; keep only one.")
             entry = {name if given == other else given: value for given, value in entry.items()}
         return entry
 
@@ -118,14 +118,16 @@ class Layer:
         rule = "aliases" if key == "models" else f"names of {kind}s"
         if key == "mcp_servers":
             rule += " (in letters, digits, _ and -)"
-        raise ConfigError(f'{self.place(first)}{identity} = "{name}" names two {kind}s{twins}; {rule} must be unique.')
+        raise ConfigError(
+            f'{self.place(first)}{identity} = "{name}" is used for two {kind}s{twins}; {rule} must be unique.'
+        )
 
 
 class FileLayer(Layer):
-    """A TOML file; `project`: the folder of the project that it belongs to. A file that is not there is empty."""
+    """The values of a TOML file. A file that does not exist has none. `project`: the folder of its project."""
 
     def __init__(self, path: Path, text: str, values: Mapping[str, Any], project: Path | None = None) -> None:
-        self.path, self.text, self.project = path, text, project  # before the values, which are relative to it
+        self.path, self.text, self.project = path, text, project  # set before the values: their paths depend on it
         super().__init__(values, project)
 
     @classmethod
@@ -141,13 +143,13 @@ class FileLayer(Layer):
         return key_lines(self.text)
 
     def line(self, path: KeyPath) -> int | None:
-        """The line of the value, or of what it stands in."""
+        """Return the line of the value, or of the table that contains it."""
         path = self._with_index(path)
         found = (self._lines.get(path[:length]) for length in range(len(path), 0, -1))
         return next((line for line in found if line is not None), None)
 
     def is_accepted(self, may_use: MayUse) -> bool:
-        """Whether the file may be used as it was read, with or without a byte order mark."""
+        """Whether `may_use` accepts the content that was read, with or without a byte order mark."""
         content = self.text.encode()
         return not content or any(may_use(self.path, each) for each in (content, codecs.BOM_UTF8 + content))
 
@@ -169,7 +171,7 @@ class FileLayer(Layer):
 
 
 class VariableLayer(Layer):
-    """Variables: `names` maps a setting to the variable (or the secrets file) that holds it."""
+    """Values of variables. `names`: setting -> the variable (or the secrets file) that has it."""
 
     def __init__(self, values: Mapping[str, Any], names: Mapping[str, str]) -> None:
         self.names = names
@@ -184,10 +186,10 @@ class VariableLayer(Layer):
 
 @dataclass(frozen=True)
 class Layers:
-    """What a configuration was made of, lowest first, and the project that was read because it is trusted.
+    """The layers of a configuration, lowest first, and the trusted project that was read.
 
-    `left_out`: the one of `warnings` that says why a project's settings were not read, "" when there is none.
-    Where a value came from is no part of a configuration: only what acts in that project is compared.
+    `left_out`: the warning that says why a project's settings were not read, or "". Configurations are equal if their values
+    and their trusted project are: the sources of the values are not compared.
     """
 
     layers: tuple[Layer, ...] = field(default=(), compare=False)
@@ -196,16 +198,16 @@ class Layers:
     left_out: str = field(default="", compare=False)
 
     def users_places(self) -> list[Path]:
-        """The folders that the user keeps tools, skills and prompts in."""
+        """Return the user's own folders of tools, skills and prompts."""
         own = [layer.values.get(key) for layer in self.layers if layer.project is None for key in PATHS]
         return [kin_home(), *(Path(entry) for entries in own if isinstance(entries, list) for entry in entries)]
 
     def layer_of(self, path: KeyPath) -> Layer | None:
-        """The layer whose value is in force; None for a default."""
+        """Return the layer that sets the value; None for a default."""
         return next((layer for layer in reversed(self.layers) if layer.has(path)), None)
 
     def place(self, path: KeyPath) -> str:
-        """`FILE:LINE: ` of a value, or of the nearest table around it that somebody wrote; "" when nobody did."""
+        """Return `FILE:LINE: ` of a value, or of the nearest table around it that a layer contains; "" for a default."""
         for length in range(len(path), 0, -1):
             layer = self.layer_of(path[:length])
             if layer is not None:
@@ -214,10 +216,10 @@ class Layers:
 
 
 def merge_layers(layers: Iterable[Layer], defaults: Mapping[str, Callable[[], Iterable[BaseModel]]]) -> dict[str, Any]:
-    """Values for KinConfig. Tables are merged, lists of NAMED by name (nearest first, a project's last), lists of ADD_UP
-    are added, everything else is replaced.
+    """Merge layers into the values of a KinConfig.
 
-    `defaults`: the entries that a list of NAMED begins with.
+    Tables are merged key by key, lists of NAMED by name (later layers first, a project's last), lists of ADD_UP are concatenated;
+    everything else is replaced. `defaults`: the built-in entries of the lists of NAMED.
     """
     merged: dict[str, Any] = {key: {entry_name(key, e.model_dump()): e for e in own()} for key, own in defaults.items()}
     given, adding = set[str](), list[Mapping[str, Any]]()
@@ -240,12 +242,12 @@ def merge_layers(layers: Iterable[Layer], defaults: Mapping[str, Callable[[], It
 
 
 def as_lists(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with the lists of NAMED as lists again."""
+    """Convert the dicts of NAMED back to lists."""
     return {key: list(value.values()) if key in NAMED else value for key, value in values.items()}
 
 
 def plain(value: Any) -> Any:
-    """`value` with pydantic values as the tables that would say the same, and without what is None in a table."""
+    """Convert pydantic values to dicts, and drop keys whose value is None."""
     if isinstance(value, BaseModel):
         value = value.model_dump(exclude_unset=True)
     if isinstance(value, Mapping):
@@ -260,7 +262,7 @@ def deep_merge(below: Any, above: Any) -> Any:
 
 
 def _without(values: Any, path: KeyPath) -> Any:
-    """`values` without what is at `path`."""
+    """Return `values` without the value at `path`."""
     if not isinstance(values, Mapping):
         return values
     key, *rest = path
@@ -270,7 +272,7 @@ def _without(values: Any, path: KeyPath) -> Any:
 
 
 def _added(below: Any, above: Any, path: KeyPath) -> Any:
-    """`below` with what the list of `above` at `path` has, too."""
+    """Return `below` with the items of the list at `path` in `above` appended."""
     if not path:
         both = isinstance(below, list) and isinstance(above, list)
         return [*below, *(each for each in above if each not in below)] if both else above
@@ -284,7 +286,7 @@ def _added(below: Any, above: Any, path: KeyPath) -> Any:
 
 
 def _merge_named(below: Mapping[Any, Any], above: Mapping[str, Any], key: str, *, last: bool) -> dict[Any, Any]:
-    """`last`: new entries come after those of `below`, which then are the first of a name that several have."""
+    """Merge entries by name. `last`: new entries come after those of `below`, which then win where names are ambiguous."""
     merged = {}
     for name, entry in above.items():
         base = below.get(name)
@@ -296,12 +298,12 @@ def _merge_named(below: Mapping[Any, Any], above: Mapping[str, Any], key: str, *
 
 
 def _changes_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
-    """A program instead of an address, or the other way round, is another server: nothing of the old one fits it."""
+    """Whether an entry replaces a command by a URL, or a URL by a command: then nothing of the old entry is kept."""
     return ("url" in above and "command" in below) or ("command" in above and "url" in below)
 
 
 def entry_name(key: str, entry: Any) -> str | None:
-    """The name that entries of a list of NAMED are merged by; None when there is none."""
+    """Return the name of an entry of a list of NAMED; None if it has none."""
     if not isinstance(entry, Mapping):
         return None
     name = (entry.get("alias") or entry.get("name")) if key == "models" else entry.get("name")

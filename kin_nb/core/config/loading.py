@@ -1,4 +1,4 @@
-"""Load a configuration: read the layers in their order, put them together, and explain what is missing.
+"""Load a configuration: read its layers in order, merge them, and explain what is missing.
 
 defaults < config.toml < a trusted project's config.toml < agents/NAME.toml < KIN_SECRETS_DIR < KIN_* < run-time arguments.
 """
@@ -15,11 +15,11 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import ValidationError
 
 from kin_nb.core.config.entries import default_models, default_providers
-from kin_nb.core.config.errors import ConfigError, MissingAPIKeyError
+from kin_nb.core.config.errors import ConfigError, MissingAPIKeyError, did_you_mean
 from kin_nb.core.config.keys import env_file_warnings, env_path, read_secret, secret_files_in, secrets_folder
 from kin_nb.core.config.layers import FileLayer, Layer, Layers, VariableLayer, as_lists, merge_layers, plain
 from kin_nb.core.config.trusted_folders import Trust, TrustedFolders, is_project, left_out
-from kin_nb.core.config.user_only_settings import drop_users_own, raising_trust
+from kin_nb.core.config.user_only_settings import drop_user_only, raising_trust
 from kin_nb.core.config.validation import check, unknown_keys, validation_error
 from kin_nb.core.config.values import ConfigValues
 from kin_nb.core.modes import AgentMode
@@ -30,7 +30,7 @@ PREFIX = "KIN_"
 NO_SETTINGS = ("HOME", "RECORDING", "REPLAY", "APPROVAL", "SECRETS", "SCREENSHOTS")
 """KIN_ variables that begin with these mean something else."""
 
-_LEAST_LIKENESS = 0.85
+_MIN_SIMILARITY = 0.85
 
 
 def environment_layer(environ: Mapping[str, str]) -> tuple[VariableLayer, list[str]]:
@@ -43,12 +43,12 @@ def environment_layer(environ: Mapping[str, str]) -> tuple[VariableLayer, list[s
 
 
 def secrets_layer() -> tuple[VariableLayer, list[str]]:
-    """The same from files named KIN_<FIELD>."""
+    """Read the same from files named KIN_<FIELD>."""
     folder = secrets_folder()
     if folder is None:
         return VariableLayer({}, {}), []
     if not folder.is_dir():
-        return VariableLayer({}, {}), [f"KIN_SECRETS_DIR: {folder} is no folder."]
+        return VariableLayer({}, {}), [f"KIN_SECRETS_DIR: {folder} is not a folder."]
     return _variable_layer(dict(_secret_files(folder)))
 
 
@@ -59,7 +59,7 @@ def _secret_files(folder: Path) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _variable_layer(found: Mapping[str, tuple[str, str]]) -> tuple[VariableLayer, list[str]]:
-    """`found`: name -> (value, what errors call it), upper case last: it wins."""
+    """Make a layer of variables. `found`: name -> (value, name in errors), upper case last, so that it wins."""
     values: dict[str, Any] = {}
     names: dict[str, str] = {}
     warnings: list[str] = []
@@ -74,11 +74,11 @@ def _variable_layer(found: Mapping[str, tuple[str, str]]) -> tuple[VariableLayer
 
 
 def _near_names(key: str, where: str) -> Iterator[str]:
-    """A warning when this looks like a setting: other programs have KIN_ variables too."""
+    """Yield a warning if the name is similar to a setting; other programs have KIN_ variables too."""
     from difflib import get_close_matches  # noqa: PLC0415  (only for a mistake)
 
-    for near in get_close_matches(key, ConfigValues.model_fields, 1, _LEAST_LIKENESS):
-        yield f"{where}: is no setting; did you mean {PREFIX}{near.upper()}?"
+    for near in get_close_matches(key, ConfigValues.model_fields, 1, _MIN_SIMILARITY):
+        yield f"{where} is not a setting. Did you mean {PREFIX}{near.upper()}?"
 
 
 def _read_variable(key: str, value: str, where: str) -> Any:
@@ -95,13 +95,13 @@ def _read_variable(key: str, value: str, where: str) -> Any:
 
 
 MODE_KEYS = ("display_name", "description", "safety", "mode")
-"""What an agent file says about itself as a mode; everything else in it is settings."""
+"""Keys that describe a custom mode; all other keys of an agent file are settings."""
 
 
 def agent_files(workdir: Path, *, trusted: bool) -> dict[str, Path]:
-    """Name -> file. A project's, when it is trusted, never takes the name of a user's: that would lift what it forbids.
+    """Return name -> file. A file of a trusted project never replaces the user's: that could allow what the user forbids.
 
-    A file named like a built-in mode is left out: the mode keeps its meaning.
+    A file with the name of a built-in mode is ignored.
     """
     folders = [workdir / ".kin-code" / "agents"] if trusted else []
     found = {
@@ -111,7 +111,7 @@ def agent_files(workdir: Path, *, trusted: bool) -> dict[str, Path]:
 
 
 def read_agent(name: str, workdir: Path, *, trusted: bool) -> FileLayer | None:
-    """The whole file of that name, `-` and `_` alike; None when there is none. Raises ConfigError for a bad one."""
+    """Read the agent file of that name, `-` and `_` alike; None if it does not exist. Raises ConfigError if it is invalid."""
     files = agent_files(workdir, trusted=trusted)
     path = next((path for stem, path in files.items() if _normal_name(stem) == _normal_name(name)), None)
     if path is None:
@@ -119,22 +119,22 @@ def read_agent(name: str, workdir: Path, *, trusted: bool) -> FileLayer | None:
     return FileLayer.read(path, project=None if path.parent == kin_home() / "agents" else workdir)
 
 
-def passed_over(layer: FileLayer, workdir: Path, *, trusted: bool) -> list[str]:
-    """A warning for each file of a trusted project that has the name of the user's agent that was read."""
+def shadowed_files(layer: FileLayer, workdir: Path, *, trusted: bool) -> list[str]:
+    """Return a warning for each file of a trusted project that is ignored because the user has one of that name."""
     if not trusted or layer.project is not None:
         return []
     files = _toml_files(workdir / ".kin-code" / "agents")
     same = (path for path in files if _normal_name(path.stem) == _normal_name(layer.path.stem) and path != layer.path)
-    return [f"{path} is not used: {shown(layer.path)} is yours and has that name." for path in same]
+    return [f"{path} is not used: your own {shown(layer.path)} has the same name." for path in same]
 
 
 def agent_layer(name: str, workdir: Path, *, trusted: bool) -> FileLayer:
-    """Its settings. Raises ConfigError: listing the agents when there is none of that name; what is wrong with its file."""
+    """Return the settings of an agent file. Raises ConfigError: an unknown name (it lists the agents), or an invalid file."""
     layer = read_agent(name, workdir, trusted=trusted)
     if layer is None:
-        known = ", ".join(agent_files(workdir, trusted=trusted))
-        known = known or f"none yet; each is a file {shown(kin_home())}/agents/NAME.toml"
-        raise ConfigError(f'no agent "{name}". Agents: {known}.')
+        names = list(agent_files(workdir, trusted=trusted))
+        known = ", ".join(names) or f"none yet; each is a file {shown(kin_home())}/agents/NAME.toml"
+        raise ConfigError(f'Unknown agent "{name}".{did_you_mean(name, names)}\nAgents: {known}.')
     for key in MODE_KEYS:
         layer.values.pop(key, None)
     return layer
@@ -152,7 +152,7 @@ def _normal_name(name: str) -> str:
 
 
 Config = TypeVar("Config", bound=ConfigValues)
-"""The public class, KinConfig: it imports this module."""
+"""KinConfig, which imports this module."""
 
 
 def config_path() -> Path:
@@ -162,7 +162,7 @@ def config_path() -> Path:
 def load_config(
     kind: type[Config], agent: str | None, overrides: Mapping[str, Any], trust: TrustedFolders | None = None
 ) -> Config:
-    """Make a `kind` of the layers. Raises ConfigError: what is wrong, in which file and line or in which variable."""
+    """Read and merge the layers. Raises ConfigError, which names the file and line, or the variable."""
     given = Layer(plain(overrides))
     environment, warnings = environment_layer(os.environ)
     secrets, secrets_warnings = secrets_layer()
@@ -175,8 +175,8 @@ def load_config(
         files = [user, *_named_by_the_project(agent, folder, found.project)]
         own = (*(layer for layer in files if layer.project is None), secrets, environment, given)
         for layer in files[1:]:
-            warnings += passed_over(layer, folder, trusted=found.project is not None)
-            warnings += [*_without_workdir(layer), *drop_users_own(layer, own)]
+            warnings += shadowed_files(layer, folder, trusted=found.project is not None)
+            warnings += [*_without_workdir(layer), *drop_user_only(layer, own)]
         warnings = [*trust.warnings, *env_file_warnings(), *secrets_warnings, *warnings]
         return build(kind, (*files, secrets, environment, given), warnings, found.project, notice)
     except ConfigError as error:
@@ -185,7 +185,7 @@ def load_config(
 
 
 def users_layers() -> tuple[Layer, ...]:
-    """What the user has set: config.toml and variables. Raises ConfigError."""
+    """Return the layers of the user: config.toml and variables. Raises ConfigError."""
     return FileLayer.read(config_path()), secrets_layer()[0], environment_layer(os.environ)[0]
 
 
@@ -196,7 +196,7 @@ def build(
     trusted: ProjectSnapshot | None = None,
     left_out: str = "",
 ) -> Config:
-    """The configuration that `layers`, lowest first, make on top of the defaults; `left_out` is a warning too.
+    """Merge `layers`, lowest first, over the defaults, and check the result. `left_out` becomes a warning too.
 
     Raises ConfigError.
     """
@@ -205,19 +205,19 @@ def build(
     try:
         config = kind.model_validate(as_lists(values))
     except ValidationError as error:
-        # without the cause: pydantic's own text shows values, which may be secret
+        # `from None`: pydantic's own text shows values, which may be secret
         raise validation_error(error, values, Layers(layers)) from None
     unknown = (warning for layer in layers for warning in unknown_keys(layer))
     noted = dict.fromkeys(
         filter(None, [*warnings, left_out, *unknown, *raising_trust(layers)])
-    )  # layers may be built upon again
+    )  # the same layers may be merged again
     config.made_of(Layers(layers, tuple(noted), trusted, left_out))
     check(config)
     return config
 
 
 def _named_by_the_project(agent: str | None, folder: Path, trusted: ProjectSnapshot | None) -> list[FileLayer]:
-    """The layers that lie in a project or are chosen by name. Raises ConfigError when they are not what is trusted."""
+    """Read the project's layer and that of `agent`. Raises ConfigError if a file has changed since it was trusted."""
     layers = [FileLayer.read(folder / ".kin-code" / "config.toml", project=folder)] if trusted else []
     if agent is not None:
         layers.append(agent_layer(agent, folder, trusted=trusted is not None))
@@ -228,32 +228,34 @@ def _named_by_the_project(agent: str | None, folder: Path, trusted: ProjectSnaps
 
 
 def _workdir(layers: Layers) -> Path:
-    """The folder whose project layer is read, from what can name it. Raises ConfigError when no folder can have that name."""
+    """Return the folder whose project settings are read. Raises ConfigError for an invalid path."""
     layer = layers.layer_of(("workdir",))
     named = layer.values["workdir"] if layer is not None else None
     if not isinstance(named, str | Path):
-        return Path.cwd().resolve()  # something else is an error soon, with its place
+        return Path.cwd().resolve()  # `build` reports a value of another type, with its place
     try:
         folder = Path(named).expanduser().resolve()
         with suppress(FileNotFoundError):
             folder.lstat()
     except (OSError, RuntimeError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{layers.place(('workdir',))}workdir: no usable path: {what}.") from error
+        raise ConfigError(f"{layers.place(('workdir',))}workdir: invalid path: {what}.") from error
     return folder
 
 
 def _without_workdir(layer: FileLayer) -> list[str]:
-    """A project's or an agent's file cannot choose the project: whether it is trusted was asked for this one."""
+    """Remove `workdir` from a project's or an agent's file: the trust of the user is for the current folder."""
     if "workdir" not in layer.values:
         return []
     place = layer.place(("workdir",))
     del layer.values["workdir"]
-    return [f"{place}workdir cannot be set here, and is ignored; use config.toml, KIN_WORKDIR or `--workdir`."]
+    return [
+        f"{place}workdir cannot be set in this file and is ignored. Use ~/.kin-code/config.toml, KIN_WORKDIR or `--workdir`."
+    ]
 
 
 def explain(error: ConfigError, config: ConfigValues | None = None) -> str:
-    """The error, what of a project `config` lacks, then the ways on. A missing key gets all: a key, a local server, the demo."""
+    """Return the text of the error, the project settings that were not used, and for a missing key what to do."""
     what = [str(error)]
     if config is not None and config.layers.left_out:
         what.append(f"  {config.layers.left_out}")

@@ -1,4 +1,4 @@
-"""Where each setting came from, and what is set at all: `kin-nb config`."""
+"""The reports of `kin-nb config`: the settings that are set, and where each comes from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ WIDEST = 60
 
 @dataclass(frozen=True)
 class Origin:
-    """`key`: "models.devstral-2.temperature". `value`: secrets masked. `source`: FILE:LINE, a variable, "default"."""
+    """The source of one setting.
+
+    `key`: "models.devstral-2.temperature". `value`: secrets are masked. `source`: FILE:LINE, a variable, or "default".
+    """
 
     key: str
     value: Any
@@ -30,7 +33,7 @@ class Origin:
 
 
 def config_origins(config: ConfigValues) -> list[Origin]:
-    """One for each value, in the order of the fields; a list is one value."""
+    """Return one Origin for each value, in the order of the fields; a list is one value."""
     mask = masker(config)
     origins = []
     for path, value in _leaves((), _values(config)):
@@ -41,7 +44,7 @@ def config_origins(config: ConfigValues) -> list[Origin]:
 
 
 def origin_report(config: ConfigValues, *, all: bool = False) -> str:  # noqa: A002  (what the option is called)
-    """Three columns: key, value, source; the defaults only with `all`."""
+    """Return a table with the columns key, value and source; defaults only with `all`."""
     origins = [origin for origin in config_origins(config) if all or origin.source != DEFAULT]
     if not origins:
         return "Nothing is set: all settings have their defaults."
@@ -51,7 +54,7 @@ def origin_report(config: ConfigValues, *, all: bool = False) -> str:  # noqa: A
 
 
 def config_report(config: ConfigValues) -> str:
-    """The settings that differ from the defaults, as TOML, secrets masked."""
+    """Return the settings that differ from the defaults, as TOML, with secrets masked."""
     import tomlkit  # noqa: PLC0415  (only for a report)
 
     mask = masker(config)
@@ -64,7 +67,7 @@ def config_report(config: ConfigValues) -> str:
 
 
 def _values(config: ConfigValues) -> dict[str, Any]:
-    """All settings in TOML's types; lists of NAMED by name, of `[tools.NAME]` what is set."""
+    """Return all settings in TOML types: lists of NAMED by name, and of `[tools.NAME]` only the keys that are set."""
     values = config.model_dump(mode="json", exclude={"tools"})
     tools = {name: tool.model_dump(mode="json", exclude_unset=True) for name, tool in config.tools.items()}
     by_name = {key: {str(entry_name(key, entry)): entry for entry in values[key]} for key in NAMED}
@@ -72,7 +75,7 @@ def _values(config: ConfigValues) -> dict[str, Any]:
 
 
 def _differences(config: ConfigValues) -> dict[str, Any]:
-    """What differs from the built-in entry of that name, or from the defaults of such an entry."""
+    """Return what differs from the defaults; an entry is compared with the built-in one of its name, if it exists."""
     values, defaults = _values(config), _values(ConfigValues())
     for key in NAMED:
         for name, model in zip(values[key], getattr(config, key), strict=True):

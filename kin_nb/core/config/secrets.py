@@ -1,4 +1,4 @@
-"""The secrets that the configuration and the environment name, and settings as they may be shown: without them."""
+"""Secrets of the configuration and the environment, and masking them in reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kin_nb.core.redaction import SECRET, SHORTEST, Redactor, is_secret_name, ur
 
 
 def key_names(config: ConfigValues) -> list[str]:
-    """The variables that the configuration takes keys from, whatever their names."""
+    """Return the variables that the configuration reads keys from."""
     names = [provider.api_key_env_var for provider in config.providers]
     names += [server.api_key_env for server in config.mcp_servers if server.transport != "stdio"]
     names += [str((tool.model_extra or {}).get("api_key_env", "")) for tool in config.tools.values()]
@@ -23,7 +23,7 @@ def key_names(config: ConfigValues) -> list[str]:
 
 
 def secret_values(config: ConfigValues, environment: Mapping[str, str] | None = None) -> list[str]:
-    """The values that must never be shown: keys wherever they lie, secret headers, and the environment's secrets."""
+    """Return the values that must never be shown: all keys, secret headers, and secrets in the environment."""
     environment = os.environ if environment is None else environment
     values = [value for name, value in environment.items() if is_secret_name(name)]
     values += [password for value in environment.values() for password in url_passwords(value)]
@@ -35,13 +35,13 @@ def secret_values(config: ConfigValues, environment: Mapping[str, str] | None = 
 
 
 def key_values() -> list[str]:
-    """The secrets that are known without a configuration: of the environment, by their names, and those kept elsewhere."""
+    """Return the secrets that are known without a configuration: in the environment, by name, and stored keys."""
     values = [value for name, value in os.environ.items() if is_secret_name(name)]
     return [value for value in dict.fromkeys([*values, *known_keys()]) if len(value) >= SHORTEST]
 
 
 def _server_secrets(config: ConfigValues) -> Iterator[str]:
-    """The keys of MCP servers, and what they are sent, or given as variables, under names that hold secrets."""
+    """Yield the keys of MCP servers, and the headers and variables with secret names."""
     for server in config.mcp_servers:
         if server.transport != "stdio":
             yield find_key(server.api_key_env) or ""
@@ -60,8 +60,8 @@ _FLAG = re.compile(r"(--?)([A-Za-z][\w-]*)(=?)(.*)", re.DOTALL)
 
 
 def masker(config: ConfigValues) -> Callable[[KeyPath, Any], Any]:
-    """(path, value) -> what may be shown of it."""
-    root = Path("/")  # no place: paths stay as they are
+    """Return a function (path, value) -> the value with secrets masked."""
+    root = Path("/")  # paths are not shortened
     redact = Redactor(secret_values(config), root, root).text
 
     def text(value: str) -> str:
@@ -86,7 +86,7 @@ def masker(config: ConfigValues) -> Callable[[KeyPath, Any], Any]:
 
 
 def _without_flag_values(words: list[Any]) -> list[Any]:
-    """`--token x`, `--token=x`, `TOKEN=x` and `X-Api-Key: x` of a command line keep the name."""
+    """Mask the values of `--token x`, `--token=x`, `TOKEN=x` and `X-Api-Key: x` in a command line."""
     shown: list[Any] = []
     hide_next = False
     for word in words:
@@ -107,6 +107,6 @@ def _without_flag_values(words: list[Any]) -> list[Any]:
 
 
 def _names_a_secret(word: str) -> bool:
-    """`'X-Api-Key:` before its value, in a line that was split at blanks."""
+    """Whether a word such as `'X-Api-Key:` is a secret header before its value, in a line split at spaces."""
     name = word.strip("'\":")
     return is_secret_name(name) or name.lower() == "authorization"

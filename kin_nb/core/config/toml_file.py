@@ -1,4 +1,4 @@
-"""A TOML file: its values, and on which line a key stands (tomllib does not tell)."""
+"""Read a TOML file: its values, and the line of each key, which tomllib does not provide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.paths import read_settings
 
 KeyPath: TypeAlias = tuple[str, ...]
-"""("models", "0", "temperature"): names of tables and keys; an index for an entry of [[models]]."""
+"""("models", "0", "temperature"): names of tables and keys; an entry of [[models]] is its index."""
 
 _TOKEN = re.compile(
     r"""(?xs)
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
-    """(text, values); ("", {}) when there is no such file. Raises ConfigError: the file, the line, what is wrong."""
+    """Return (text, values); ("", {}) if the file does not exist. Raises ConfigError with file and line."""
     try:
         text = read_settings(path) or ""
     except (OSError, ValueError) as error:
@@ -34,7 +34,7 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def parse_toml(text: str, path: Path) -> dict[str, Any]:
-    """Raises ConfigError that names `path` and the line."""
+    """Parse TOML. Raises ConfigError with `path` and the line."""
     import tomllib  # noqa: PLC0415  (only when there is a file)
 
     try:
@@ -45,11 +45,11 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
         what = re.sub(r"\s*\(at .*\)$", "", str(error))
         raise ConfigError(f"{path}:{line}: not valid TOML: {what}.") from error
     except RecursionError:
-        raise ConfigError(f"{path}: not usable: its values are nested too deeply.") from None
+        raise ConfigError(f"{path}: its values are nested too deeply.") from None
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """The line of each table and key of valid TOML, counted from 1. What is inside an inline value has its key's line."""
+    """Return the line of each table and key of valid TOML, from 1. Parts of an inline value have the line of its key."""
     return _Scan().run(text)
 
 
@@ -83,7 +83,7 @@ class _Scan:
         self._note((), self.table, line)
 
     def _open(self, table: KeyPath) -> KeyPath:
-        """A table inside [[models]] belongs to the entry that was begun last."""
+        """Add the index of the current entry to a table inside [[models]]."""
         return (*table, str(self.entries[table] - 1)) if table in self.entries else table
 
     def _note(self, table: KeyPath, names: KeyPath, line: int) -> None:
@@ -92,7 +92,7 @@ class _Scan:
 
 
 def _statements(text: str) -> Iterator[tuple[int, list[str]]]:
-    """(line, tokens) of each statement: it ends with its line, unless a bracket of its value is open."""
+    """Yield (line, tokens) of each statement. It ends with the line, unless a bracket of its value is open."""
     line, begun, depth, in_value = 1, 1, 0, False
     tokens: list[str] = []
     for found in _TOKEN.finditer(text):

@@ -1,10 +1,10 @@
-"""Which project folders the person trusts: `~/.kin-code/trusted_folders.toml`.
+"""The project folders that the user trusts: `~/.kin-code/trusted_folders.toml`.
 
-To trust a folder is to let what lies in it act for you: the modules in its `.kin-code/tools` are imported, so their code
-runs; its `.kin-code/config.toml` and `agents/` may name the programs that are started as MCP servers; its AGENTS.md, prompts
-and skills speak to the model. Nothing of that is read from a folder that is not trusted. Trust is given by a person, by name
-of the folder, never by a file in it, and for the files that act as they were then (project_snapshot.py, kept in
-`~/.kin-code/trusted`): when those differ, nothing is read until the person has trusted the folder again.
+The files of a trusted folder act: the modules in its `.kin-code/tools` are imported, so their code runs; its
+`.kin-code/config.toml` and `agents/` may start programs as MCP servers; its AGENTS.md, prompts and skills are sent to the model.
+Nothing of this is read from a folder that is not trusted. Only the user can trust a folder, never a file in it; and only with its
+files as they were then (project_snapshot.py, stored in `~/.kin-code/trusted`). After a change nothing is read until the user trusts
+the folder again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ PROJECT_FILES = (
     *("AGENTS.md", ".kin-code/config.toml", ".kin-code/agents", ".kin-code/prompts", ".kin-code/skills"),
     *(".kin-code/tools", ".kin-code/memory", ".agents/skills"),
 )
-"""What of a project folder is read only when it is trusted."""
+"""The files of a project folder that are read only if it is trusted."""
 
 _ABOUT = "# The folders that kin-nb may read settings, tools and instructions from, and those that it may not.\n"
 
 
 @dataclass(frozen=True)
 class Trust:
-    """Whether a folder's files may act. `answer`: None when the person has not decided, or something has changed since.
+    """The trust of a folder. `answer`: None if the user has not decided, or something has changed since.
 
-    `seen`: what acts in the folder now, when that was compared with what the person trusted. `changes`: what differs, `since`
-    they decided about that folder. `problem`: why it cannot be compared, a sentence.
+    `seen`: the current state of its files, if it was compared with the trusted one. `changes`: the differences. `since`: the
+    folder that the decision was made for. `problem`: why the states cannot be compared, a sentence.
     """
 
     answer: bool | None = None
@@ -46,22 +46,22 @@ class Trust:
 
     @property
     def project(self) -> ProjectSnapshot | None:
-        """What acts in the folder, when it is trusted."""
+        """The state of the files, if the folder is trusted."""
         return self.seen if self.answer else None
 
     @property
     def of_itself(self) -> bool:
-        """Whether the folder was trusted by its own name, and not only with one around it."""
+        """Whether the folder itself was trusted, not only a folder around it."""
         return self.project is not None and self.since == self.project.folder
 
 
 class TrustedFolders:
-    """The person's decisions. The file is read at each question: another program's answer counts at once.
+    """The decisions of the user. The file is read each time, so that a decision in another process counts at once.
 
-    A decision holds for the folders inside, until a closer one says otherwise; but a folder inside that has files of its own
-    that act is trusted by itself only. Symlinks are followed before asking; paths in the file are taken literally, so that a
-    folder replaced by a link to elsewhere is not trusted. `warnings`: what was wrong with the file when it was last read; a
-    file that cannot be read trusts nothing.
+    A decision also holds for the folders inside, until a closer decision; but a folder inside that has project files of its own
+    must be trusted itself. The folder that is looked up has its symlinks resolved; paths in the file are compared literally, so
+    that a folder that was replaced by a link is not trusted. `warnings`: problems of the file at the last read; with an
+    unreadable file nothing is trusted.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -70,17 +70,17 @@ class TrustedFolders:
         self._session: dict[Path, ProjectSnapshot] = {}
 
     def is_trusted(self, path: Path) -> bool | None:
-        """The answer of `look`."""
+        """Return the answer of `look`."""
         return self.look(path).answer
 
     def look(self, path: Path) -> Trust:
-        """What the person said about this folder or the closest one around it, if what acts in it is as it was then."""
+        """Return the decision about this folder or the closest one around it, if its files have not changed since."""
         try:
             trusted, untrusted = self._read()
             self.warnings = ()
         except ConfigError as error:
             trusted, untrusted = set(), set()
-            self.warnings = (f"{error} No folder is trusted because of it.",)
+            self.warnings = (f"{error} Therefore no folder is trusted.",)
         folder = _resolved(path)
         for ancestor in (folder, *folder.parents):
             if ancestor in self._session:
@@ -92,9 +92,9 @@ class TrustedFolders:
         return Trust()
 
     def trust(self, path: Path, seen: ProjectSnapshot | None = None) -> Path:
-        """Trust a folder from now on, with the files that act as they are, or as they were `seen`; returns it, resolved.
+        """Trust a folder with its files as they are now, or as they were `seen`; return its resolved path.
 
-        Raises ConfigError: no folder, too broad, too much in it, or not saved.
+        Raises ConfigError: not a folder, too broad, too many files, or not saved.
         """
         folder = _trustable(path)
         self._move(folder, to="trusted", record=seen or ProjectSnapshot.take(folder))
@@ -108,7 +108,7 @@ class TrustedFolders:
         return folder
 
     def for_session(self, path: Path) -> Path:
-        """Trust a folder as long as this object lives; nothing is saved."""
+        """Trust a folder for the lifetime of this object; nothing is saved."""
         folder = _trustable(path)
         self._session[folder] = ProjectSnapshot.take(folder)
         return folder
@@ -118,7 +118,7 @@ class TrustedFolders:
         return self.path.with_name("trusted") / f"{name}.json"
 
     def _recorded(self, folder: Path) -> ProjectSnapshot | None:
-        """What acted in the folder when it was trusted; None without a usable record of it."""
+        """Return the state of the folder when it was trusted; None without a valid record of it."""
         try:
             record = ProjectSnapshot.from_json(read_settings(self._record_path(folder)) or "")
         except (OSError, ValueError):
@@ -153,22 +153,22 @@ class TrustedFolders:
 
 
 def project_files(folder: Path) -> list[str]:
-    """What `folder` holds that is read only from trusted folders, as names relative to it."""
+    """Return the files of `folder` that need trust, relative to it."""
     return [name for name in PROJECT_FILES if os.access(folder / name, os.F_OK)]
 
 
 def is_project(folder: Path) -> bool:
-    """Whether `folder` has settings of its own: the folder around `~/.kin-code` holds the person's."""
+    """Whether `folder` can be a project: the folder that contains `~/.kin-code` has the user's settings."""
     return real_path(folder / ".kin-code") != real_path(kin_home())
 
 
 def is_too_broad(folder: Path) -> bool:
-    """The home folder, what is around it, and the whole file system: everything downloaded would be trusted with it."""
+    """Whether `folder` is the home folder, one around it, or the root: all downloads would be trusted with it."""
     return Path.home().resolve().is_relative_to(folder) or folder.parent == folder
 
 
 def left_out(folder: Path, trust: Trust) -> str | None:
-    """The warning about a project's files that were not read; None when there are none, or when the person said no."""
+    """Return the warning about project files that were not read; None without such files, or if the user refused trust."""
     asked = trust.answer is None and is_project(folder) and not is_too_broad(folder)
     names = project_files(folder) if asked else []
     if trust.problem and asked:
@@ -204,15 +204,15 @@ def _resolved(path: Path) -> Path:
     try:
         return real_path(path.expanduser())
     except (RuntimeError, ValueError) as error:
-        raise ConfigError(f"{str(path)!r} is no usable path: {error}.") from error
+        raise ConfigError(f"{str(path)!r} is not a valid path: {error}.") from error
 
 
 def _trustable(path: Path) -> Path:
     folder = _resolved(path)
     if not folder.is_dir():
-        raise ConfigError(f"{shown(folder)} cannot be trusted: there is no such folder.")
+        raise ConfigError(f"{shown(folder)} cannot be trusted: this folder does not exist.")
     if is_too_broad(folder):
-        raise ConfigError(f"{shown(folder)} cannot be trusted: too much lies in it. Trust the project's own folder.")
+        raise ConfigError(f"{shown(folder)} cannot be trusted: it contains your home folder. Trust the project folder.")
     return folder
 
 
@@ -225,6 +225,6 @@ def _line(key: str, folders: set[Path]) -> str:
 
 
 def _quoted(folder: Path) -> str:
-    """As a TOML string: JSON's escapes, and one for the DEL character."""
+    """Return a TOML string: the escapes of JSON, and one for DEL."""
     str(folder).encode()
     return json.dumps(str(folder), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
-"""What a project may set, however trusted it is: what is listed here, and nothing else. All other settings are the user's own.
+"""Settings that only the user may set. A project, also a trusted one, may set what is listed here and nothing else.
 
-They decide how much runs unasked (`policy`, a mode that approves more), which server gets the user's keys and prompts, and
-what is kept of a session. What forbids something adds up (ADD_UP, `denylist`): no project lifts it.
+All other settings decide how much runs without asking (`policy`, a mode that approves more), which server gets the user's keys and
+prompts, and what is stored of a session. What forbids something adds up (ADD_UP, `denylist`): no project can remove it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kin_nb.core.config.values import ConfigValues
 from kin_nb.core.modes import AgentMode
 
 ADDING = frozenset(path[0] for path in ADD_UP if len(path) == 1)
-"""A project's are added to the user's."""
+"""Lists of a project that are added to the user's."""
 CHOSEN = frozenset(
     {
         *("active_model", "system_prompt_id", "instructions", "project_context"),
@@ -26,12 +26,12 @@ CHOSEN = frozenset(
         *("tool_paths", "skill_paths"),
     }
 )
-"""A project may choose them."""
+"""Settings that a project may choose."""
 NARROWING = frozenset({"enabled_tools", "enabled_skills"})
-"""A project may choose them where the user has not: an empty list would allow all again."""
+"""Settings that a project may choose if the user has not: an empty list would allow everything again."""
 
 OF_A_TOOL = frozenset({"permission", "allowlist", "denylist", "denylist_of_project"})
-"""Of each tool. What else a tool of somebody's own may have is that tool's business; the session's words are not."""
+"""Keys of every tool. A custom tool may have more, but never those of _OF_THE_SESSION."""
 OF_BUILT_IN_TOOLS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(
         ("read_file", "list_dir", "glob", "grep", "write_file", "search_replace", "edit_file"), frozenset()
@@ -48,26 +48,26 @@ _OF_THE_SESSION = frozenset(
 _FOR_A_USERS_MODEL = frozenset(
     {"alias", "temperature", "max_tokens", "context_window", "auto_compact_threshold", "supports_images", "thinking"}
 )
-"""Not which provider and model it is, nor its price, by which spending is limited."""
+"""Keys of the user's models that a project may set: not the provider, the name, or the price, which limits spending."""
 _FOR_THE_USERS_SERVERS = frozenset(
     {"name", "disabled", "disabled_tools", "prompt", "startup_timeout_sec", "tool_timeout_sec"}
 )
 _OF_A_SERVER = _FOR_THE_USERS_SERVERS | {"transport", "command", "args", "env", "cwd", "url", "headers"}
-"""Of a server of the project's own: nothing that would hand it a variable of the user's."""
+"""Keys of a project's own server: none that would pass it a variable of the user."""
 _CAUTIOUS = (AgentMode.DEFAULT, AgentMode.PLAN)
-"""The built-in modes that a project's own mode may be based on."""
+"""The built-in modes that a project's mode may be based on."""
 
 
-def drop_users_own(layer: Layer, user: Iterable[Layer]) -> list[str]:
-    """Take what is the user's own out of a project's layer; a warning for each. Any other layer stays as it is.
+def drop_user_only(layer: Layer, user: Iterable[Layer]) -> list[str]:
+    """Remove from a project's layer what only the user may set; return a warning for each. Other layers stay unchanged.
 
-    `user`: the user's own layers, lowest first. What they deny a tool stays denied: the project's list adds to theirs, and
-    to the one that the tool has by itself.
+    `user`: the user's own layers, lowest first. What they deny stays denied: the project's denylist is added to theirs and to
+    the tool's own.
     """
     if layer.project is None:
         return []
     warnings = _dropped(
-        layer, _users_own(layer, merge_layers([Layer({"models": []}), *user], {"models": default_models}))
+        layer, _user_only_keys(layer, merge_layers([Layer({"models": []}), *user], {"models": default_models}))
     )
     for entry in _entries(layer.values, "tools").values():
         if isinstance(entry, dict) and _is_texts(entry.get("denylist")):
@@ -76,31 +76,31 @@ def drop_users_own(layer: Layer, user: Iterable[Layer]) -> list[str]:
 
 
 def under_mode(layers: Iterable[Layer], mode: Layer) -> tuple[tuple[Layer, ...], list[str]]:
-    """`layers` for `mode` to lie upon, without what a project among them sets of the mode's, and a warning for each.
+    """Return copies of `layers` in which no project weakens the settings of `mode`, and a warning for each removed key.
 
-    The given layers stay as they are. Where `mode` itself is a project's own, what is the user's is taken out of it.
+    If `mode` itself belongs to a project, what only the user may set is removed from it.
     """
     layers = tuple(layers)
     user = [layer for layer in layers if layer.project is None]
     if mode.project is not None:
-        return layers, drop_users_own(mode, user)
+        return layers, drop_user_only(mode, user)
     changed, warnings = [], list[str]()
     for layer in layers:
         if layer.project is not None:
             layer = copy(layer)  # noqa: PLW2901
             layer.values = deepcopy(layer.values)
-            warnings += drop_users_own(layer, [*user, mode])
+            warnings += drop_user_only(layer, [*user, mode])
         changed.append(layer)
     return tuple(changed), warnings
 
 
 def raising_trust(layers: Iterable[Layer]) -> Iterator[str]:
-    """A trusted project may let a tool run unasked (what it may not is dropped above), but that is said each time."""
+    """Yield a warning for each tool that a trusted project lets run without asking."""
     for layer in layers:
         tools = layer.values.get("tools") if isinstance(layer, FileLayer) and layer.project is not None else None
         for name, rule in tools.items() if isinstance(tools, Mapping) else ():
             if isinstance(rule, Mapping) and (rule.get("permission") == "always" or rule.get("allowlist")):
-                yield f"{layer.place(('tools', name))}this project lets the tool {name} run unasked."
+                yield f"{layer.place(('tools', name))}this project lets the tool {name} run without asking."
 
 
 def _dropped(layer: Layer, paths: Iterable[KeyPath]) -> list[str]:
@@ -108,14 +108,14 @@ def _dropped(layer: Layer, paths: Iterable[KeyPath]) -> list[str]:
     for path in list(paths):
         name = ".".join(path)
         warnings.append(
-            f"{layer.place(path)}{name} is the user's to set, and is ignored here; use ~/.kin-code/config.toml."
+            f"{layer.place(path)}{name} can only be set by the user and is ignored here. Use ~/.kin-code/config.toml."
         )
         _drop(layer.values, path)
     return warnings
 
 
-def _users_own(layer: Layer, user: Mapping[str, Any]) -> Iterator[KeyPath]:
-    """Each key that is none of a project's; `user`: the user's values, merged. Keys that are no setting are not ours."""
+def _user_only_keys(layer: Layer, user: Mapping[str, Any]) -> Iterator[KeyPath]:
+    """Yield each key that a project may not set. `user`: the merged values of the user. Unknown keys are not checked."""
     for key, value in layer.values.items():
         if key == "mode":
             yield from [] if _mode(value) in {None, *_CAUTIOUS} else [(key,)]
@@ -135,7 +135,7 @@ def _users_own(layer: Layer, user: Mapping[str, Any]) -> Iterator[KeyPath]:
 def _of_tools(tools: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[KeyPath]:
     for name, entry in tools.items():
         if not isinstance(entry, Mapping):
-            continue  # an error soon, with its place
+            continue  # reported later, with its place
         own = _entries(user, name)
         never = own.get("permission") == "never"
         for key, value in entry.items():
@@ -162,7 +162,7 @@ def _of_servers(servers: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator
         for key, value in entry.items():
             if key in own or (key == "disabled" and name in user and value is not True):
                 yield ("mcp_servers", name, key)
-            elif key == "env" and isinstance(value, Mapping):  # ${NAME}: a variable of the user's, which may hold a key
+            elif key == "env" and isinstance(value, Mapping):  # ${NAME} is a variable of the user, possibly a key
                 yield from (("mcp_servers", name, key, each) for each, given in value.items() if "${" in str(given))
 
 
@@ -174,7 +174,7 @@ def _mode(value: Any) -> AgentMode | None:
     try:
         return AgentMode(str(value).replace("-", "_"))
     except ValueError:
-        return None  # an error soon, with its place
+        return None  # reported later, with its place
 
 
 def _entries(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Check a configuration: name what is wrong with the place where it was written, and warn of unknown keys."""
+"""Check a configuration: report errors with their place, and warn of unknown keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kin_nb.core.config.toml_file import KeyPath
 from kin_nb.core.config.values import ConfigValues, ObservabilityConfig, ProjectContextConfig, SessionLoggingConfig
 from kin_nb.core.modes import Policy
 
-OF_THE_TERMINAL = frozenset(
+TERMINAL_ONLY = frozenset(
     {
         *("active_transcribe_model", "active_tts_model", "ask_confirmation_on_exit", "autocopy_to_clipboard"),
         *("disable_welcome_banner_animation", "displayed_workdir", "enable_notifications", "enable_telemetry"),
@@ -22,7 +22,7 @@ OF_THE_TERMINAL = frozenset(
         *("vim_keybindings", "voice_mode_enabled"),
     }
 )
-"""Settings of Kin Code's terminal program, which reads the same file: no concern of ours, and no mistake."""
+"""Settings of Kin Code's terminal program, which reads the same file: they are ignored without a warning."""
 
 _ENTRIES: dict[str, tuple[type[BaseModel], ...]] = {
     "providers": (ProviderConfig,),
@@ -32,11 +32,27 @@ _ENTRIES: dict[str, tuple[type[BaseModel], ...]] = {
     "session_logging": (SessionLoggingConfig,),
     "observability": (ObservabilityConfig,),
 }
+_OTHER_AGENTS = {
+    "model": "active_model",
+    "default_model": "active_model",
+    "approval_policy": "policy",
+    "approval_mode": "policy",
+    "permission_mode": "policy",
+    "mode": "policy",
+    "allowed_tools": "enabled_tools",
+    "disallowed_tools": "disabled_tools",
+    "mcpServers": "mcp_servers",
+    "max_turns": "max_steps_per_turn",
+    "sandbox": "[tools.bash] sandbox",
+    "sandbox_mode": "[tools.bash] sandbox",
+    "system_prompt": "system_prompt_id",
+}
+"""Names that other agents (Claude Code, Codex CLI, Gemini CLI) use for our settings: suggested, not accepted."""
 _OTHER_NAMES = {"providers": {"custom_headers"}, "models": {"pricing"}}
 
 
 def validation_error(error: ValidationError, values: Mapping[str, Any], layers: Layers) -> ConfigError:
-    """The first of pydantic's errors, with its place; `values` as merged, lists of NAMED by name."""
+    """Return the first of pydantic's errors with its place. `values`: as merged, lists of NAMED by name."""
     first = error.errors(include_url=False, include_input=False)[0]
     path = tuple(map(str, first["loc"]))
     if len(path) > 1 and path[0] in NAMED:
@@ -47,7 +63,7 @@ def validation_error(error: ValidationError, values: Mapping[str, Any], layers: 
 
 
 def check(config: ConfigValues) -> None:
-    """What only the whole tells. Raises ConfigError."""
+    """Check settings that depend on each other. Raises ConfigError."""
     for path, problem in _problems(config):
         kind = LLMNotConfigured if path[0] in {"active_model", "models"} else ConfigError
         raise kind(f"{config.layers.place(path)}{problem}")
@@ -55,7 +71,7 @@ def check(config: ConfigValues) -> None:
 
 def _problems(config: ConfigValues) -> Iterator[tuple[KeyPath, str]]:
     if config.policy not in set(Policy):
-        yield ("policy",), f'policy = "{config.policy}" is not a policy. Policies: {", ".join(Policy)}.'
+        yield ("policy",), f'policy must be one of {", ".join(Policy)}, got "{config.policy}".'
     try:
         config.get_active_model()
     except ConfigError as error:
@@ -80,8 +96,8 @@ def _problems(config: ConfigValues) -> Iterator[tuple[KeyPath, str]]:
 
 
 def unknown_keys(layer: Layer) -> Iterator[str]:
-    """A warning for each key that names no setting. What is in `[tools.NAME]` is that tool's own business."""
-    yield from _unknown(layer, (), layer.values, {*ConfigValues.model_fields, *OF_THE_TERMINAL})
+    """Yield a warning for each unknown key. The keys of `[tools.NAME]` are checked by the tool itself."""
+    yield from _unknown(layer, (), layer.values, {*ConfigValues.model_fields, *TERMINAL_ONLY})
     for key, models in _ENTRIES.items():
         value = layer.values.get(key)
         known = {name for model in models for name in model.model_fields} | _OTHER_NAMES.get(key, set())
@@ -105,6 +121,6 @@ def _unknown(layer: Layer, path: KeyPath, table: Mapping[str, Any], known: set[s
             continue
         from difflib import get_close_matches  # noqa: PLC0415  (only for a mistake)
 
-        near = get_close_matches(key, known, 1)
-        advice = f"did you mean {near[0]}?" if near else "it is ignored."
-        yield f"{layer.place((*path, key))}{'.'.join((*path, key))} is no setting; {advice}"
+        near = [_OTHER_AGENTS[key]] if not path and key in _OTHER_AGENTS else get_close_matches(key, known, 1)
+        advice = f" Did you mean {near[0]}?" if near else " It is ignored."
+        yield f"{layer.place((*path, key))}{'.'.join((*path, key))} is not a setting.{advice}"

@@ -24,7 +24,7 @@ from kin_nb.core.config.entries import (
     default_providers,
     parse_server,
 )
-from kin_nb.core.config.errors import ConfigError, LLMNotConfigured, MissingAPIKeyError
+from kin_nb.core.config.errors import ConfigError, LLMNotConfigured, MissingAPIKeyError, did_you_mean
 from kin_nb.core.config.layers import Layers
 from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.project_snapshot import MayUse, anything
@@ -48,9 +48,9 @@ class ProjectContextConfig(BaseModel):
 
 
 class SessionLoggingConfig(BaseModel):
-    """`save_dir`: "" means ~/.kin-code/sessions. Not enabled: the session lives in memory only.
+    """How sessions are stored. Not enabled: a session is kept in memory only.
 
-    `encrypt`: how sessions that begin from now on are stored; `key_file`: "" means ~/.kin-code/session.key.
+    `save_dir`: "" means ~/.kin-code/sessions. `encrypt`: applies to new sessions. `key_file`: "" means ~/.kin-code/session.key.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -67,14 +67,15 @@ class SessionLoggingConfig(BaseModel):
         try:
             Path(path).expanduser()
         except RuntimeError:
-            raise ValueError(f"{path}: nobody here has that name") from None
+            raise ValueError(f"{path}: this user does not exist") from None
         return path
 
 
 class ObservabilityConfig(BaseModel):
-    """Who hears of a session's events (docs/how-to/observe-sessions.md). Paths are relative to ~/.kin-code; "" means nobody.
+    """Where the events of a session are written (docs/how-to/observe-sessions.md).
 
-    `contents`: also prompts, replies, arguments and results, secrets taken out.
+    Paths are relative to ~/.kin-code; "" switches an output off. `contents`: include prompts, replies, arguments and results,
+    without secrets.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -86,7 +87,7 @@ class ObservabilityConfig(BaseModel):
 
 
 class SaveConfig(BaseModel):
-    """`check_seconds`: how long a saved notebook is played, confined, to see what stops it; 0: it is not."""
+    """`check_seconds`: the time limit for playing a saved notebook once in a sandbox, to find problems; 0: no check."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -94,9 +95,9 @@ class SaveConfig(BaseModel):
 
 
 class ConfigValues(BaseModel):
-    """The settings of one agent. Unknown keys are no error: a file may serve several programs and versions.
+    """The settings of one agent. Unknown keys are ignored: a file may be shared by several programs and versions.
 
-    `layers`: what `load` made it of; none for one made by hand.
+    `layers`: the sources that `load` merged; empty for a configuration made in Python.
     """
 
     model_config = ConfigDict(extra="ignore", validate_default=True)
@@ -156,16 +157,16 @@ class ConfigValues(BaseModel):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was wrong without being an error: one line each, with its place."""
+        """Problems that are not errors: one line each, with its place."""
         return self._layers.warnings
 
     @property
     def project_trusted(self) -> bool:
-        """Whether the person trusts the workspace: what lies in it may be read as settings, tools and instructions."""
+        """Whether the user trusts the workspace: its settings, tools and instructions are used."""
         return self._layers.trusted is not None and self._layers.trusted.folder == self.effective_workdir
 
     def is_as_trusted(self, path: Path, content: bytes) -> bool:
-        """Whether a file may act: it is as it was when the settings were read, or is the user's own and no project's."""
+        """Whether a file may be used: it has not changed since it was trusted, or it is the user's own and not a project's."""
         trusted = self._layers.trusted
         if trusted is None or trusted.has(path, content):
             return True
@@ -173,7 +174,7 @@ class ConfigValues(BaseModel):
 
     @property
     def system_prompt(self) -> str:
-        """The text of the base prompt that `system_prompt_id` names (seed 003). Raises ConfigError when there is none."""
+        """The base prompt that `system_prompt_id` names (seed 003). Raises ConfigError if it does not exist."""
         return load_prompt(
             self.system_prompt_id, self.effective_workdir, trusted=self.project_trusted, may_use=self.is_as_trusted
         )
@@ -182,48 +183,50 @@ class ConfigValues(BaseModel):
         self._layers = layers
 
     def get_active_model(self) -> ModelConfig:
-        """Raises LLMNotConfigured, listing the aliases, when `active_model` names none."""
+        """Return the model that `active_model` names, by alias or name. Raises LLMNotConfigured, which lists the aliases."""
         for model in self.models:
             if self.active_model in (model.alias, model.name):
                 return model
-        known = ", ".join(m.alias for m in self.models)
-        raise LLMNotConfigured(f'active_model = "{self.active_model}" names no model. Known: {known}.')
+        aliases = [model.alias for model in self.models]
+        near, known = did_you_mean(self.active_model, aliases), ", ".join(aliases) or "none"
+        raise LLMNotConfigured(f'Unknown model "{self.active_model}".{near}\nModels: {known}.')
 
     def get_provider_for_model(self, model: ModelConfig) -> ProviderConfig:
-        """Raises LLMNotConfigured when the model's provider is not configured."""
+        """Return the provider of the model. Raises LLMNotConfigured if it is not configured."""
         for provider in self.providers:
             if provider.name == model.provider:
                 return provider
-        known = ", ".join(p.name for p in self.providers)
+        names = [provider.name for provider in self.providers]
+        near, known = did_you_mean(model.provider, names), ", ".join(names) or "none"
         raise LLMNotConfigured(
-            f'model "{model.alias}" names provider "{model.provider}", which is not configured. Known: {known}.'
+            f'Model "{model.alias}" uses the unknown provider "{model.provider}".{near}\nProviders: {known}.'
         )
 
     def prices_of(self, name: str) -> tuple[float, float]:
-        """(input, output) in USD per million tokens; nothing for a model that is not configured."""
+        """Return (input, output) in USD per million tokens; zeros for a model that is not configured."""
         model = next((model for model in self.models if name in (model.alias, model.name)), None)
         return (model.input_price, model.output_price) if model else (0.0, 0.0)
 
     def compact_at(self, model: ModelConfig) -> int:
-        """Tokens of context at which the conversation is compacted: the threshold, at most 90 % of the window."""
+        """Return the number of tokens from which the conversation is summarized: the threshold, at most 90 % of the window."""
         own = model.auto_compact_threshold
         threshold = self.auto_compact_threshold if own is None else own
         window = model.context_window * 9 // 10
         return min(threshold, window) if threshold > 0 else window
 
     def room_of(self, model: ModelConfig) -> int:
-        """Tokens that a conversation may fill: the model's window; with a lower threshold, what that is 90 % of."""
+        """Return the tokens that a conversation may use: the context window, or less if the threshold is lower."""
         return min(model.context_window, self.compact_at(model) * 10 // 9)
 
     def check_api_key(self) -> None:
-        """Raises MissingAPIKeyError when the active model could not be reached for want of a key."""
+        """Raise MissingAPIKeyError if the active model needs a key that is not set."""
         provider = self.get_provider_for_model(self.get_active_model())
         if provider.api_key_env_var and not provider.api_key:
             raise MissingAPIKeyError(provider.api_key_env_var, provider.name)
 
 
 LARGEST_PROMPT = 256 * 1024
-"""Bytes of a prompt of the person's own."""
+"""Bytes of a prompt file."""
 _PROMPT_ID = re.compile(r"[^./\\\x00][^/\\\x00]*")
 
 
@@ -245,9 +248,9 @@ class SystemPrompt(StrEnum):
 
 
 def load_prompt(prompt_id: str, workdir: Path, *, trusted: bool, may_use: MayUse = anything) -> str:
-    """A built-in prompt, else `prompt_id`.md of the project when it is trusted, else of the person.
+    """Return a built-in prompt, else `prompt_id`.md of the trusted project, else of the user.
 
-    Raises ConfigError when there is none of that name, it can't be read, is no text, or `may_use` refuses it.
+    Raises ConfigError if the file does not exist, is not readable text, or is refused by `may_use`.
     """
     try:
         return SystemPrompt(prompt_id).read()
@@ -256,12 +259,12 @@ def load_prompt(prompt_id: str, workdir: Path, *, trusted: bool, may_use: MayUse
     folders = _prompt_folders(workdir, trusted=trusted)
     if _PROMPT_ID.fullmatch(prompt_id):
         for path in (folder / f"{prompt_id}.md" for folder in folders):
-            if os.access(path, os.F_OK):  # no error for a name that is too long
+            if os.access(path, os.F_OK):  # False, not an error, for a name that is too long
                 return _read_prompt(prompt_id, path, may_use)
     known = {p.value for p in SystemPrompt} | {path.stem for folder in folders for path in folder.glob("*.md")}
     raise ConfigError(
-        f'system_prompt_id = "{prompt_id}" names no prompt. Known: {", ".join(sorted(known))}. '
-        f"A prompt of your own is a file {shown(kin_home() / 'prompts')}/NAME.md."
+        f'Unknown prompt: system_prompt_id = "{prompt_id}".{did_you_mean(prompt_id, known)}\n'
+        f"Prompts: {', '.join(sorted(known))}. Your own: {shown(kin_home() / 'prompts')}/NAME.md."
     )
 
 
@@ -283,15 +286,15 @@ def _read_prompt(prompt_id: str, path: Path, may_use: MayUse) -> str:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether any pattern names `name`: a glob, or a regular expression after `re:` that fits the whole name.
+    """Whether any pattern matches `name`: a glob, or after `re:` a regular expression for the whole name.
 
-    Upper and lower case are the same. A pattern that is no regular expression matches nothing.
+    Case is ignored. An invalid regular expression matches nothing.
     """
     return any(_matches_one(name.casefold(), pattern) for pattern in patterns)
 
 
 def chosen(name: str, enabled: Iterable[str], disabled: Iterable[str]) -> bool:
-    """With an `enabled` list only what it names, else all that `disabled` does not name."""
+    """Whether `name` is enabled: listed in `enabled` if that is not empty, else not listed in `disabled`."""
     enabled = list(enabled)
     return matches(name, enabled) if enabled else not matches(name, disabled)
 

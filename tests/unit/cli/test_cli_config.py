@@ -70,7 +70,7 @@ def test_an_agents_settings_come_with_their_file(kin, home):
     assert line.split() == ["enabled_tools", '["grep"]', "~/.kin-code/agents/reviewer.toml:1"]
     done = kin("config", "--agent", "no-such")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == 'no agent "no-such". Agents: reviewer.\n'
+    assert done.stderr == 'Unknown agent "no-such".\nAgents: reviewer.\n'
 
 
 @pytest.mark.parametrize("words", [[], ["--origin"], ["--all"]])
@@ -162,7 +162,7 @@ def test_a_code_in_place_of_a_folder_is_explained(kin, project):
     done = kin("trust", "0123abcd")
     assert done.returncode == 1
     assert done.stderr == (
-        f"{project / '0123abcd'} cannot be trusted: there is no such folder.\nCodes are for `%kin trust` in a notebook. "
+        f"{project / '0123abcd'} cannot be trusted: this folder does not exist.\nCodes are for `%kin trust` in a notebook. "
         "Here: kin-nb trust DIR, which shows the changes and asks.\n"
     )
     assert "Codes" not in kin("trust", "nowhere").stderr

@@ -134,7 +134,7 @@ def test_settings_that_are_wrong_are_one_finding_and_the_rest_is_checked(examine
 
 def test_a_model_that_is_not_configured_fails(examined, settings):
     settings('active_model = "devstrall"')
-    assert "names no model" in examined("--offline")["settings"][1]
+    assert "Unknown model" in examined("--offline")["settings"][1]
 
 
 def test_a_home_that_is_a_file_fails(examined, home):

@@ -65,12 +65,12 @@ def test_environment_beats_the_file_and_arguments_beat_both(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ('active_model = "devstrall"\n', 1, "names no model. Known: devstral-2"),
+        ('active_model = "devstrall"\n', 1, 'Unknown model "devstrall". Did you mean devstral-2'),
         ("\n\nactive_model = \n", 3, "not valid TOML"),
-        ('policy = "whatever"\n', 1, "is not a policy"),
+        ('policy = "whatever"\n', 1, "policy must be one of strict, on-request"),
         ('api_timeout = "soon"\n', 1, "api_timeout"),
-        ('[session_logging]\nsave_dir = "~no-such-user/x"\n', 2, "~no-such-user/x: nobody here has that name"),
-        (GOOD + '[[models]]\nname = "b"\nprovider = "here"\nalias = "mine"\n', 11, "names two models"),
+        ('[session_logging]\nsave_dir = "~no-such-user/x"\n', 2, "~no-such-user/x: this user does not exist"),
+        (GOOD + '[[models]]\nname = "b"\nprovider = "here"\nalias = "mine"\n', 11, "is used for two models"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(text, line, said):
@@ -79,7 +79,7 @@ def test_what_is_wrong_is_said_with_file_and_line(text, line, said):
         KinConfig.load()
     assert str(error.value).startswith(f"{path}:{line}: ")
     assert said in str(error.value)
-    assert "\n" not in str(error.value)
+    assert str(error.value).count("\n") <= 1
 
 
 def test_a_model_at_an_unknown_provider_is_named():
@@ -102,4 +102,4 @@ def test_a_wrong_name_from_the_command_line_is_not_blamed_on_the_file():
     write(GOOD)
     with pytest.raises(ConfigError) as error:
         KinConfig.load(active_model="nope")
-    assert str(error.value).startswith('active_model = "nope" names no model')
+    assert str(error.value).startswith('Unknown model "nope".\nModels: mine')

@@ -81,7 +81,7 @@ def test_a_variable_that_is_nearly_a_setting_is_a_warning(monkeypatch):
     monkeypatch.setenv("KIN_ACTIV_MODEL", "local")
     for name in ("KIN_REPLAY", "KIN_REPLAY_SERVERS", "KIN_RECORDING", "KIN_APPROVAL", "KIN_SOMETHING_ELSE"):
         monkeypatch.setenv(name, "x")
-    assert KinConfig.load().warnings == ("KIN_ACTIV_MODEL: is no setting; did you mean KIN_ACTIVE_MODEL?",)
+    assert KinConfig.load().warnings == ("KIN_ACTIV_MODEL is not a setting. Did you mean KIN_ACTIVE_MODEL?",)
 
 
 def test_a_secrets_folder_holds_settings_below_the_variables(monkeypatch, tmp_path, write):

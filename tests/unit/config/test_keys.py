@@ -69,8 +69,8 @@ def test_the_env_file_is_written_as_people_write_them(env_file):
     env_file("# keys\nexport A='it''s'\nA = \"q\\\"q\" # c\nB='a${HOME}b'\nC=plain # c\n\nnot a line = 'x\nD=\n")
     assert {name: find_key(name) for name in "ABCD"} == {"A": 'q"q', "B": "a${HOME}b", "C": "plain", "D": None}
     assert [warning.rsplit(".env", 1)[1] for warning in env_file_warnings()] == [
-        ":2: not understood; write NAME=value.",
-        ":7: not understood; write NAME=value.",
+        ":2: invalid line; write NAME=value.",
+        ":7: invalid line; write NAME=value.",
     ]
 
 

@@ -142,7 +142,7 @@ def test_an_agent_file_is_found_with_either_dash_and_the_users_comes_first(proje
 def test_an_agent_that_is_not_there_is_an_error_that_lists_those_that_are(write, name):
     write("agents/strict.toml", "")
     write("agents/plan.toml", "")
-    with pytest.raises(ConfigError, match=r"^no agent .*\. Agents: strict\.$"):
+    with pytest.raises(ConfigError, match=r"^Unknown agent .*\.\nAgents: strict\.$"):
         KinConfig.load(name)
 
 

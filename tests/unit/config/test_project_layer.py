@@ -43,7 +43,7 @@ def test_nothing_is_read_from_a_folder_that_is_not_trusted_and_that_is_said(work
     assert "`kin-nb trust`" in warning
     assert "`%kin trust`" in warning
     assert "\n" not in warning
-    with pytest.raises(ConfigError, match="no agent"):
+    with pytest.raises(ConfigError, match="Unknown agent"):
         KinConfig.load("evil")
 
 
@@ -92,8 +92,8 @@ def test_neither_a_project_nor_an_agent_moves_the_workdir(workspace, settings, w
     assert config.effective_workdir == workspace
     assert config.project_trusted
     first, second = config.warnings
-    assert first.startswith(f"{path}:2: workdir cannot be set here")
-    assert second.startswith(f"{agent}:1: workdir cannot be set here")
+    assert first.startswith(f"{path}:2: workdir cannot be set in this file")
+    assert second.startswith(f"{agent}:1: workdir cannot be set in this file")
 
 
 def test_the_home_folders_own_settings_are_no_project(home, write):
@@ -107,7 +107,7 @@ def test_a_trusted_project_that_lets_a_tool_run_unasked_is_named_at_each_load(wo
     path = settings(f"\n[tools.bash]\n{rule}\n")
     TrustedFolders().trust(workspace)
     (warning,) = KinConfig.load().warnings
-    assert warning == f"{path}:2: this project lets the tool bash run unasked."
+    assert warning == f"{path}:2: this project lets the tool bash run without asking."
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_is_the_users_own_is_ignored_in_a_trusted_project(workspace, settin
     TrustedFolders().trust(workspace)
     config = KinConfig.load()
     assert config.warnings == (
-        f"{path}:{line}: {name} is the user's to set, and is ignored here; use ~/.kin-code/config.toml.",
+        f"{path}:{line}: {name} can only be set by the user and is ignored here. Use ~/.kin-code/config.toml.",
     )
     assert config.policy == "on-request"
     assert (config.providers, config.models) == (KinConfig().providers, KinConfig().models)
@@ -181,7 +181,7 @@ def test_a_project_does_not_redirect_a_server_of_the_users_which_has_a_key(
     assert (docs.url, docs.disabled_tools) == ("https://docs/mcp", ["x"])
     assert "Bearer the-users-key" in docs.http_headers().values()
     (warning,) = config.warnings
-    assert "mcp_servers.my_docs.url is the user's to set" in warning
+    assert "mcp_servers.my_docs.url can only be set by the user" in warning
 
 
 MAY_SET = """\
@@ -246,7 +246,7 @@ def test_what_the_user_set_of_a_tool_of_their_own_stays(workspace, settings, wri
     TrustedFolders().trust(workspace)
     config = KinConfig.load()
     assert config.tools["deploy"].model_extra == {"host": "staging", "speed": 2}
-    assert "tools.deploy.host is the user's to set" in " ".join(config.warnings)
+    assert "tools.deploy.host can only be set by the user" in " ".join(config.warnings)
 
 
 def test_a_projects_model_takes_neither_the_alias_nor_the_name_of_another(workspace, settings, write):
@@ -269,7 +269,7 @@ def test_what_the_user_and_a_project_disable_adds_up(workspace, settings, write)
     TrustedFolders().trust(workspace)
     config = KinConfig.load()
     own, theirs = (load_mode(name, workspace, trusted=True) for name in ("own", "theirs"))
-    assert "mcp_servers.m.disabled is the user's to set" in " ".join(config.warnings)
+    assert "mcp_servers.m.disabled can only be set by the user" in " ".join(config.warnings)
     for each in (config, KinConfig.load("theirs"), overlaid(config, theirs)):
         assert each.disabled_tools == ["bash", "python"]
         assert (each.mcp_servers[0].disabled, each.mcp_servers[0].disabled_tools) == (True, ["rm"])
@@ -285,7 +285,7 @@ def test_a_project_does_not_widen_the_users_choice_of_tools(workspace, settings,
     config = KinConfig.load()
     assert (config.enabled_tools, config.enabled_skills) == (["grep"], ["s"])
     (warning,) = config.warnings
-    assert "enabled_tools is the user's to set" in warning
+    assert "enabled_tools can only be set by the user" in warning
 
 
 @pytest.mark.parametrize("chosen", ["agent", "mode"])
@@ -298,7 +298,7 @@ def test_a_project_adds_nothing_to_a_server_of_the_users_own_agent_file(workspac
         config = overlaid(config, load_mode("work", workspace, trusted=True))
     (server,) = config.mcp_servers
     assert (server.command, server.env, server.cwd) == ("x", {}, None)
-    assert "mcp_servers.cloud.env is the user's to set" in " ".join(config.warnings)
+    assert "mcp_servers.cloud.env can only be set by the user" in " ".join(config.warnings)
 
 
 @pytest.mark.parametrize("variable", [False, True])
@@ -314,8 +314,8 @@ def test_a_project_lifts_nothing_that_the_user_forbids(workspace, settings, writ
     TrustedFolders().trust(workspace)
     config = KinConfig.load()
     permission, allowlist = config.warnings
-    assert permission.startswith(f"{path}:4: tools.write_file.permission is the user's to set")
-    assert allowlist.startswith(f"{path}:5: tools.write_file.allowlist is the user's to set")
+    assert permission.startswith(f"{path}:4: tools.write_file.permission can only be set by the user")
+    assert allowlist.startswith(f"{path}:5: tools.write_file.allowlist can only be set by the user")
     mode = load_mode("review", workspace, trusted=True)
     for each in (config, overlaid(config, mode)):
         assert (each.tools["write_file"].permission, each.tools["write_file"].allowlist) == ("never", [])
@@ -361,7 +361,7 @@ def test_a_project_lifts_nothing_that_the_users_own_agent_file_forbids(workspace
     for each in (careful, overlaid(plain, own), overlaid(careful, theirs)):
         bash = each.tools["bash"]
         assert (bash.permission, bash.allowlist, "git push" in denied(each)) == ("never", [], True)
-        assert any("tools.bash.allowlist is the user's to set" in warning for warning in each.warnings)
+        assert any("tools.bash.allowlist can only be set by the user" in warning for warning in each.warnings)
     assert plain.tools["bash"].permission == "always", "the mode has not changed what it lies upon"
     assert overlaid(plain, theirs).tools["bash"].permission == "always"
 
@@ -374,7 +374,7 @@ def test_a_projects_agent_file_does_not_take_the_name_of_the_users(workspace, wr
     for config in (KinConfig.load("very-careful"), overlaid(KinConfig.load(), mode)):
         assert config.tools["bash"].permission == "never"
         assert config.warnings == (
-            f"{theirs} is not used: ~/.kin-code/agents/very_careful.toml is yours and has that name.",
+            f"{theirs} is not used: your own ~/.kin-code/agents/very_careful.toml has the same name.",
         )
 
 
@@ -390,12 +390,12 @@ def test_an_agent_of_the_project_sets_nothing_of_the_users_either(workspace, wri
     TrustedFolders().trust(workspace)
     config = KinConfig.load("quick")
     assert (config.policy, config.instructions) == ("on-request", "Be quick.")
-    assert "policy is the user's to set" in " ".join(config.warnings)
+    assert "policy can only be set by the user" in " ".join(config.warnings)
 
 
 def test_an_agent_that_is_missing_because_the_project_changed_says_so(workspace, pulled):
     pulled("policy")
-    with pytest.raises(ConfigError, match=r'^no agent "old"\..* has changed since you trusted it') as error:
+    with pytest.raises(ConfigError, match=r'^Unknown agent "old"\.\n.* has changed since you trusted it') as error:
         KinConfig.load("old")
     assert type(error.value) is ConfigError
 
@@ -403,7 +403,7 @@ def test_an_agent_that_is_missing_because_the_project_changed_says_so(workspace,
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ('active_model = "ours"\n', LLMNotConfigured, 'active_model = "ours" names no model'),
+        ('active_model = "ours"\n', LLMNotConfigured, 'Unknown model "ours"'),
         ("api_timeout = 0\n", ConfigError, "api_timeout: "),
     ],
 )
@@ -415,7 +415,7 @@ def test_an_error_in_the_settings_says_that_a_projects_were_left_out(workspace, 
     assert type(error.value) is kind
     assert said in str(error.value)
     assert f"{workspace} is not trusted, so nothing was read of its .kin-code/config.toml." in str(error.value)
-    assert "\n" not in str(error.value)
+    assert str(error.value).count("\n") <= 2
     TrustedFolders().distrust(workspace)
     with pytest.raises(ConfigError) as error:
         KinConfig.load()
@@ -430,7 +430,7 @@ def test_a_mode_of_the_project_approves_nothing(workspace, write, text):
     assert not mode.auto_approve
     assert mode.policy(Policy.ON_REQUEST) is Policy.ON_REQUEST
     (ignored,) = mode.ignored
-    assert "is the user's to set" in ignored
+    assert "can only be set by the user" in ignored
     config = KinConfig.load()
     assert ignored in overlaid(config, mode).warnings
 

@@ -83,12 +83,12 @@ def test_the_first_update_makes_a_private_file(kin):
 @pytest.mark.parametrize(
     ("updates", "said"),
     [
-        ({"active_model": "devstrall"}, "names no model"),
-        ({"policy": "lax"}, "is not a policy"),
+        ({"active_model": "devstrall"}, "Unknown model"),
+        ({"policy": "lax"}, "policy must be one of"),
         ({"api_timeout": "soon"}, "api_timeout"),
-        ({"activ_model": "local"}, "did you mean active_model?"),
+        ({"activ_model": "local"}, "Did you mean active_model?"),
         ({"tools": {"bash": {"x": object()}}}, "not saved"),
-        ({"models": [{"temperature": 1}]}, "no table with the model's name"),
+        ({"models": [{"temperature": 1}]}, "must be a table with the name of the model"),
     ],
 )
 def test_what_would_not_load_is_not_written(write, updates, said):

@@ -37,5 +37,7 @@ def test_every_mode_has_words_for_people():
 
 def test_a_mode_is_found_with_either_dash():
     assert AgentMode.parse(" Accept-Edits ") is AgentMode.parse("accept_edits") is AgentMode.ACCEPT_EDITS
-    with pytest.raises(ValueError, match=r'^no mode "yolo"\. Modes: default, plan, accept-edits, auto-approve\.$'):
+    with pytest.raises(
+        ValueError, match=r'^Unknown mode "yolo"\.\nModes: default, plan, accept-edits, auto-approve\.$'
+    ):
         AgentMode.parse("yolo")

@@ -97,16 +97,16 @@ def test_a_projects_mode_exists_only_when_it_is_trusted_and_never_in_place_of_th
 @pytest.mark.parametrize("name", ["", "../config", "/etc/passwd", "x\0y"])
 def test_a_name_that_is_no_name_finds_no_file(workspace, name):
     (kin_home() / "config.toml").write_text("")
-    with pytest.raises(ValueError, match="no mode"):
+    with pytest.raises(ValueError, match="Unknown mode"):
         load_mode(name, workspace, trusted=True)
 
 
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ('\nmode = "fast"\n', 2, 'mode = "fast" is none of: default, plan, accept_edits, auto_approve'),
+        ('\nmode = "fast"\n', 2, 'mode = "fast" must be one of: default, plan, accept_edits, auto_approve'),
         ('safety = "very"\n', 1, "safety"),
-        ('policy = "auto_edit"\n', 1, "is none of: strict, on-request, auto-edit, yolo"),
+        ('policy = "auto_edit"\n', 1, "must be one of: strict, on-request, auto-edit, yolo"),
         ("mode = 5\n", 1, "mode"),
         ("description = 5\n", 1, "description must be text"),
         ("\n\noops\n", 3, "not valid TOML"),

@@ -142,6 +142,6 @@ def test_no_project_turns_them_on_or_names_their_places(home, tmp_path):
     assert config.observability.model_dump(exclude_defaults=True) == {"prometheus": "kin.prom"}
     for key, warning in zip(("log", "otel", "contents"), config.warnings, strict=True):
         assert warning.startswith(f"{project}/config.toml:")
-        assert f"observability.{key} is the user's to set" in warning
+        assert f"observability.{key} can only be set by the user" in warning
     (home / "config.toml").write_text('[observability]\nprometheos = "kin.prom"\n')
     assert any("did you mean prometheus?" in warning for warning in KinConfig.load(workdir=project.parent).warnings)

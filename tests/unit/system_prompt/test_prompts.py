@@ -34,9 +34,9 @@ def test_an_unknown_one_comes_with_what_there_is(project, home):
     put(project / ".kin-code" / "prompts", "theirs.md", "x")
     with pytest.raises(ConfigError) as error:
         load_prompt("nope", project, trusted=False)
-    assert str(error.value).startswith('system_prompt_id = "nope" names no prompt. Known: default, mine. ')
+    assert str(error.value).startswith('Unknown prompt: system_prompt_id = "nope".\nPrompts: default, mine. ')
     assert "~/.kin-code/prompts/NAME.md" in str(error.value)
-    with pytest.raises(ConfigError, match="Known: default, mine, theirs"):
+    with pytest.raises(ConfigError, match="Prompts: default, mine, theirs"):
         load_prompt("nope", project, trusted=True)
 
 
@@ -47,7 +47,7 @@ def test_a_name_that_is_a_path_names_nothing(project, home, prompt_id):
     put(home / ".kin-code", "mine.md", "outside")
     put(home / ".kin-code" / "prompts" / "a", "mine.md", "below")
     put(home / ".kin-code" / "prompts", ".hidden.md", "hidden")
-    with pytest.raises(ConfigError, match="names no prompt"):
+    with pytest.raises(ConfigError, match="Unknown prompt"):
         load_prompt(prompt_id, project, trusted=True)
 
 

@@ -76,7 +76,7 @@ def test_an_untrusted_project_gives_no_instructions(workdir):
     assert "The project's rules." not in built(workdir, trusted=False)
     assert "The person's instructions." in built(workdir, trusted=False)
     assert built(workdir, system_prompt_id="theirs").startswith("Obey.\n\n")
-    with pytest.raises(ConfigError, match="names no prompt"):
+    with pytest.raises(ConfigError, match="Unknown prompt"):
         built(workdir, trusted=False, system_prompt_id="theirs")
 
 

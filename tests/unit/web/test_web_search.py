@@ -318,7 +318,7 @@ def test_no_project_names_the_engine_or_the_key_that_it_gets(home, tmp_path):
     )
     TrustedFolders().trust(tmp_path / "workspace")
     config = KinConfig.load(workdir=tmp_path / "workspace")
-    assert len([warning for warning in config.warnings if "is the user's to set" in warning]) == 4
+    assert len([warning for warning in config.warnings if "can only be set by the user" in warning]) == 4
     assert config.tools["web_search"].model_dump(exclude_unset=True) == {"permission": "never"}
 
 
