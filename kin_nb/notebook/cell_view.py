@@ -185,7 +185,7 @@ class CellView:
                 self._warned = event.message.partition("\n")[0]
                 self._doing(f"step {self._step}")
             case CompactStartEvent():
-                self._doing("making the conversation shorter")
+                self._doing("summarizing the conversation")
             case ApprovalRequestEvent() | SubagentEvent(event=ApprovalRequestEvent()):
                 self._progress.rest()
             case (

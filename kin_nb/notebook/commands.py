@@ -158,8 +158,8 @@ class NotebookHost:
         if not session.mode.is_live:
             named = f"--session {session.name} " if session.name else ""
             raise InPlaybackError(
-                f"This notebook is in playback: there is no conversation to {what}. "
-                f"`%kin {named}live` to go on where the recorded conversation ends."
+                f"This notebook plays a recording: there is no conversation to {what}. "
+                f"To continue it with a model: `%kin {named}live`."
             )
 
     def asking_cell(self, command: str) -> dict[str, Any]:
@@ -218,4 +218,4 @@ class NotebookHost:
         session = self._session
         if session.recorded.knows_file or cell_io(session.shell).cell_id is None:
             return session.mode.name
-        return f"{session.mode.name}; recorded answers could not be looked up, since {UNKNOWN_FILE}"
+        return f"{session.mode.name}; saved answers cannot be shown: {UNKNOWN_FILE}"

@@ -1,4 +1,4 @@
-"""Loading and unloading: what `%load_ext kin_nb` registers in IPython, and takes away again."""
+"""Load and unload: everything that `%load_ext kin_nb` registers in IPython."""
 
 from __future__ import annotations
 
@@ -18,22 +18,29 @@ if TYPE_CHECKING:
 
 _MAGIC = re.compile(r"%%kin\s")
 _LOAD = re.compile(r"%load_ext[ \t]+kin_nb\s*")
-_TOLD = "post_run_cell"
+_EVENT = "post_run_cell"
 
 
 def keep_prompt_verbatim(lines: list[str]) -> list[str]:
-    """The first input transformer: a %%kin cell has its text from here on, before others take `>>>` or `In [1]:` out of it."""
+    """The first input transformer: pass a %%kin cell on verbatim, before others remove `>>>` or `In [1]:` from it.
+
+    An empty cell gets one blank line: IPython does not call a cell magic without a body, and we have the better message.
+    """
     cell = leading_empty_lines(lines)
-    return to_python(cell) if cell and _MAGIC.match(cell[0]) else lines
+    if not (cell and _MAGIC.match(cell[0])):
+        return lines
+    code: list[str] = to_python(cell if len(cell) > 1 else [cell[0], "\n"])
+    return code
 
 
-keep_prompt_verbatim.has_side_effects = True  # type: ignore[attr-defined]  # so IPython asks of %%kin, not of this, what is complete
+keep_prompt_verbatim.has_side_effects = True  # type: ignore[attr-defined]  # so IPython does not run it to find out whether a cell is complete
 
 
 def skip_repeated_load(lines: list[str]) -> list[str]:
-    """An input transformer: a cell that begins with `%load_ext kin_nb` shows what it showed when that was not loaded yet.
+    """An input transformer: remove `%load_ext kin_nb` from a cell that begins with it, when the extension is loaded.
 
-    IPython would print that it is, which no saved notebook has: in the Kin kernel, and when all is run without a restart.
+    IPython would print "already loaded", which a saved notebook does not show. This happens in the Kin kernel, and on a
+    second Run All.
     """
     first = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
     if first is None or not _LOAD.fullmatch(lines[first]):
@@ -56,8 +63,8 @@ def load(ip: InteractiveShell) -> None:
     check_kernel(ip)
     magics = KinMagics(ip)
     ip.register_magics(magics)
-    for told in (magics.since_written.cell_ran, magics.backup.cell_ran):
-        ip.events.register(_TOLD, told)
+    for callback in (magics.since_written.cell_ran, magics.backup.cell_ran):
+        ip.events.register(_EVENT, callback)
     ip.input_transformers_cleanup[:0] = [keep_prompt_verbatim, skip_repeated_load]
     if ip.Completer is not None:
         ip.Completer.custom_matchers.append(magics.matcher)
@@ -69,10 +76,10 @@ def unload(ip: InteractiveShell) -> None:
     if magics is not None:
         magics.close()
         if magics in ip.configurables:
-            ip.configurables.remove(magics)  # IPython keeps all magics that were ever registered
-        for told in (magics.since_written.cell_ran, magics.backup.cell_ran):
-            with suppress(ValueError):  # somebody took it out
-                ip.events.unregister(_TOLD, told)
+            ip.configurables.remove(magics)  # IPython keeps every magics object that was registered
+        for callback in (magics.since_written.cell_ran, magics.backup.cell_ran):
+            with suppress(ValueError):  # other code has unregistered it
+                ip.events.unregister(_EVENT, callback)
         for transformer in (keep_prompt_verbatim, skip_repeated_load):
             if transformer in ip.input_transformers_cleanup:
                 ip.input_transformers_cleanup.remove(transformer)

@@ -157,9 +157,7 @@ def _explained(config: KinConfig) -> Iterator[None]:
     except ConfigError as error:
         raise KinError(explain(error, config)) from None
     except (OSError, ValueError, RuntimeError) as error:  # a path among the settings that leads nowhere
-        raise KinError(
-            f"The session cannot begin: {type(error).__name__}: {error}. `kin-nb config` shows the settings."
-        ) from None
+        raise KinError(f"The session cannot start: {error}\nCheck the settings: `kin-nb config`") from None
 
 
 class Budget(Protocol):

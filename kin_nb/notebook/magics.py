@@ -55,7 +55,7 @@ class KinMagics(Magics):
         from kin_nb.notebook.namespace.time_limit import runs_for_tool  # noqa: PLC0415  (the session has it by now)
 
         if runs_for_tool.get():
-            raise KinError("Only the person can use %kin and %%kin: code that a tool runs cannot.")
+            raise KinError("%kin and %%kin are not available to code that the agent runs.")
         return session
 
     @cell_magic("kin")
@@ -87,7 +87,7 @@ class KinMagics(Magics):
     @validate("max_price")
     def _is_an_amount(self, proposal: Any) -> Any:
         if proposal["value"] is not None and not proposal["value"] >= 0:
-            raise TraitError("KinMagics.max_price is an amount in USD, from 0 on.")
+            raise TraitError(f"KinMagics.max_price must be a number in USD, 0 or more; got {proposal['value']}.")
         return proposal["value"]
 
 

@@ -134,7 +134,9 @@ class _MainThreadLoop(Generic[T]):
 
     def _outcome(self) -> T:
         if not self._settled or self._task is None:
-            raise TurnInterrupted("the agent did not stop in time and was left behind.")
+            raise TurnInterrupted(
+                "the agent did not stop in time. It may still be running; restart the kernel to be sure."
+            )
         if self._interrupts or self._task.cancelled():
             raise TurnInterrupted("the agent was stopped.")
         return self._task.result()

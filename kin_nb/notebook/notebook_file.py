@@ -85,8 +85,8 @@ def renamed_file(shell: InteractiveShell, ran: Mapping[str, CellRun]) -> Path | 
     if any(nb["cells"] != best[0][1]["cells"] for _, nb in best):
         names = " and ".join(path.name for path, _ in best)
         raise KinError(
-            f"{names} both hold the cells that ran here, and differ: which of them is this notebook is not known, so nothing was "
-            f"written.\nSave it (Ctrl-S), and run this again; or name it: kin-nb save {best[0][0].name} OUT.ipynb"
+            f"Not saved: {names} both hold the cells that ran here, so it is unclear which is this notebook.\n"
+            f"Save it (Ctrl-S) and run this again, or name it: kin-nb save {best[0][0].name} OUT.ipynb"
         )
     return max((path for path, _ in best), key=lambda path: path.stat().st_mtime_ns)
 

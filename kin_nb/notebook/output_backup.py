@@ -111,8 +111,8 @@ class OutputBackup:
         elif io.parent.get("content", {}).get("stop_on_error", True) and self._is_needed(io.cell_id):
             from kin_nb.render import render_notice  # noqa: PLC0415  (%load_ext draws nothing)
 
-            lines = ["They play when these cells run again."]
-            self.show(render_notice("The answers of the cells below are kept here", lines), io, only_with_copy=True)
+            lines = ["They are shown when those cells run again."]
+            self.show(render_notice("This output keeps the answers of the cells below", lines), io, only_with_copy=True)
 
     def _is_needed(self, failed: str | None) -> bool:
         """Whether a Run All that stops at the cell `failed` loses something that no output above it keeps."""

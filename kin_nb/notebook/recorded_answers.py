@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from kin_nb.notebook.output_backup import OutputBackup
 
-UNKNOWN_FILE = "this notebook's file is not known here"
+UNKNOWN_FILE = "the kernel does not know this notebook's file"
 _MOST_NAMED = 5
 
 
@@ -54,7 +54,7 @@ def record_mode(environ: Mapping[str, str] = os.environ) -> RecordMode | None:
     try:
         return RecordMode(text)
     except ValueError:
-        raise KinError(f"{RECORD_VARIABLE} is {text!r}: it takes {', '.join(RecordMode)}.") from None
+        raise KinError(f"{RECORD_VARIABLE} must be {', '.join(RecordMode)}; got {text!r}.") from None
 
 
 class RecordedAnswers:
@@ -89,7 +89,9 @@ class RecordedAnswers:
                 if nb is not None:
                     self._book = Book.collect(nb)
             except RecordingError as error:
-                self.blocked = self.blocked or f"What this notebook recorded cannot be used: {str(error).rstrip('.')}"
+                self.blocked = (
+                    self.blocked or f"The recording of this notebook cannot be used: {str(error).rstrip('.')}"
+                )
         return self._book
 
     def page(self) -> Any:
@@ -169,7 +171,7 @@ class RecordedAnswers:
         """
         before = self._book
         self.goes_live()
-        self._replays, self.blocked = False, "`%kin replay` failed above"
+        self._replays, self.blocked = False, "The recording was not loaded by the `%kin replay` above"
         environment = ReplayEnvironment.from_environ(os.environ)
         own, copy = self._own_notebook(), None
         if body is not None:
@@ -197,10 +199,10 @@ class RecordedAnswers:
             return
         self._announced = True
         lines = [
-            f"Record mode {record_mode() or RecordMode.NEW}: a prompt without a recorded answer asks before a model is called.",
-            "To ask the model: `%kin live`. To ask one cell again: `%%kin --retry`.",
+            f"Record mode {record_mode() or RecordMode.NEW}: without a saved answer, you are asked before the model is.",
+            "To ask the model: `%kin live`. To ask it again for one cell: `%%kin --retry`.",
         ]
-        self._backup.show(render_notice("Recorded answers are shown", lines), io)
+        self._backup.show(render_notice("Saved answers are shown", lines), io)
 
     def earlier(self, cell_id: str | None, shown: Iterable[SessionRecord] = ()) -> dict[str, Any]:
         """Return metadata for the last output of a cell: its records of earlier runs, which its outputs no longer show."""
@@ -219,10 +221,10 @@ class RecordedAnswers:
         if io.cell_id is None or self.knows_file or self.book.has_answers:
             return
         advice = (
-            "To show them: restart, and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt; or open a copy that "
-            "`%kin save --portable` wrote."
+            "To show them, restart the kernel and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt, or open a copy "
+            "written by `%kin save --portable`."
         )
-        self._show(render_notice(f"Recorded answers could not be looked up: {UNKNOWN_FILE}", [advice]))
+        self._show(render_notice(f"Saved answers cannot be shown: {UNKNOWN_FILE}", [advice]))
 
     def tell_missing(self, ids: Iterable[str]) -> None:
         """Records that the conversation went on from, and that are nowhere: they are not sent."""
@@ -231,8 +233,8 @@ class RecordedAnswers:
             named = ", ".join(each[:8] for each in missing[:_MOST_NAMED]) + (
                 " and more" if len(missing) > _MOST_NAMED else ""
             )
-            lines = [f"Their cells were deleted, so the model is not told of them: {named}."]
-            self._show(render_notice(f"The conversation goes on without {count(len(missing), 'record')}", lines))
+            lines = [f"Their cells were deleted, so the model does not see them: {named}."]
+            self._show(render_notice(f"The conversation continues without {count(len(missing), 'record')}", lines))
 
     def _add(self, made: Iterable[NewRecord]) -> None:
         found = {each.record.id: each for each in made}

@@ -73,7 +73,9 @@ def save_notebook(
     try:
         write_notebook(nb, target, open_file=own)
     except OSError as error:
-        raise KinError(f"{target} cannot be written: {error.strerror}.") from None
+        raise KinError(
+            f"Not saved: {target} cannot be written ({error.strerror}).\nGive another path: `%kin save PATH`"
+        ) from None
     saved = read_saved(nb)
     found = _about_run(nb, saved.recording, target, config, options, display)
     stops = describe_unanswered(nb, saved.records_by_cell)
@@ -143,7 +145,7 @@ def _plain(
     if target.exists():
         raise KinError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
     write_notebook(plain_notebook(recording, source, cells), target)
-    said = ["It needs no kin_nb, and holds no recording: what the session did, as cells.", *filter(None, told)]
+    said = ["It runs without kin_nb, as ordinary cells, and contains no recording.", *filter(None, told)]
     return render_notice(f"Saved {target}", said)
 
 
@@ -202,8 +204,8 @@ def _unknown(shell: InteractiveShell) -> str:
     if not cell_io(shell).is_watched:
         return ""
     return (
-        "Which file this notebook is in is not known (moved since its kernel began?): made of the cells that ran, without "
-        "Markdown and what they showed. To have those: save it (Ctrl-S), then kin-nb save NOTEBOOK.ipynb OUT.ipynb."
+        "The kernel does not know this notebook's file (was it moved?), so only the cells that ran were saved, without "
+        "Markdown and outputs. To include those: save the notebook (Ctrl-S), then `kin-nb save NOTEBOOK.ipynb OUT.ipynb`."
     )
 
 
@@ -216,25 +218,25 @@ def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, ren
     carried = [each.get("record") for cell in source["cells"] for each in raw_output_records(cell)]
     held |= {raw.get("id") for raw in carried if isinstance(raw, dict)}
     late = sum(turn.id not in placed and turn.id not in held for turn in recording.turns)
-    said = [f"This notebook is {name} now: that file holds the cells that ran here, and was saved."] if renamed else []
+    said = [f"This notebook is now {name}: that file has the cells that ran here."] if renamed else []
     if count:
         which, them, they = ("1 cell", "it", "it") if count == 1 else (f"{count} cells", "them", "they")
         said.append(
-            f"{which} ran since {name} was written: that file is what was saved here, without {them} or with what {they} "
-            "showed before."
+            f"{which} ran since {name} was last saved: the session notebook is made from that file, without {them} or with what "
+            f"{they} showed before."
         )
     if late:
-        said.append(f"{name} has no cell for {late} of the prompts, so they stand at the end.")
+        said.append(f"{name} has no cell for {late} of the prompts, so they are at the end.")
     if count:
-        said.append("To have all of it, in its place, save the notebook (Ctrl-S) and run %kin save again.")
+        said.append("To include everything in its place, save the notebook (Ctrl-S) and run `%kin save` again.")
     return " ".join(said)
 
 
 def _notice(recording: Recording, target: Path, said: list[str], *, stops: bool, played: bool) -> Output:
     """`stops`: something was found that stops a replay. `played`: it was played to its end."""
     count = len(recording.turns)
-    who = "Run it" if played else "Reading it found nothing that stops a replay. Run it"
-    who = "Once what stops it is fixed, anyone can run it" if stops else who
+    who = "Run it" if played else "A check found nothing that stops a replay. Run it"
+    who = "When that is fixed, anyone can run it" if stops else who
     lines = [
         f"{count} {'turn' if count == 1 else 'turns'}, recording {recording.name}.",
         f"{who} without a key: kin-nb replay {shlex.quote(target.name)}, jupyter execute, pytest --nbval, or open it and Run All.",

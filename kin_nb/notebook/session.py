@@ -68,7 +68,7 @@ class NotebookSession:
         """A %%kin cell. Raises KinError (one or two lines) when it cannot be answered, ReplayError when it cannot be played."""
         prompt = normalize_prompt(body).strip("\n")
         if not prompt:
-            raise KinError("The prompt is empty: write what you want done below %%kin.")
+            raise KinError("The prompt is empty. Write it below the %%kin line.")
         typed = command_of(prompt)
         if typed is not None and not typed.command.asks:
             show_command(self, typed)
@@ -90,15 +90,15 @@ class NotebookSession:
     def go_live(self) -> None:
         """`%kin live`: the model is asked, also where an answer is recorded. Raises KinError; then all stays as it was."""
         if record_mode() is RecordMode.NONE:
-            raise KinError("KIN_RECORD is none, so no model is asked. Unset it to go live.")
+            raise KinError("No model may be asked: KIN_RECORD is `none`.\nUnset it, then run `%kin live` again.")
         if isinstance(self.mode, LiveMode) and self.mode.always:
-            where = f"Session {self.name}" if self.name else "This notebook"
-            raise KinError(f"{where} is live already.")
+            where = f"session {self.name}" if self.name else "this notebook"
+            raise KinError(f"Nothing to leave: {where} does not play a recording. Prompts ask the model.")
         if self.mode.is_live:
             self._mode = self._live_mode(always=True)
-            self.show(render_notice("Live: each prompt asks the model, also where an answer is recorded", []))
+            self.show(render_notice("Live: each prompt asks the model", ["Cells with a saved answer too."]))
             return
-        self._leave(GoLive("Prompts go on where the recorded conversation ends."), always=True)
+        self._leave(GoLive("The conversation continues from the end of the recording."), always=True)
 
     def save(self, line: str) -> None:
         """`line`: the path and options that follow `save`. Raises KinError, ReplayError."""
@@ -106,8 +106,9 @@ class NotebookSession:
 
         if not self.mode.is_live and self.recorded.is_saved:
             raise InPlaybackError(
-                "This notebook is in playback: there is nothing new to save. For another form of it: kin-nb save "
-                "NOTEBOOK.ipynb OUT.ipynb --portable (or --sidecar, --no-results, --redact PATTERN, --plain)."
+                "Nothing new to save: this notebook plays a recording. "
+                "To convert it, in a terminal: `kin-nb save NOTEBOOK.ipynb OUT.ipynb --portable` (or --sidecar, --no-results, "
+                "--redact PATTERN, --plain)."
             )
         display = Display(cell_io(self.shell))
         display.draw(save_notebook(self.recorded, self._since_written, self.live, line, display), settled=True)
@@ -145,9 +146,9 @@ class NotebookSession:
 
     def _leave(self, leave: GoLive, *, always: bool = False) -> None:
         """Go live, and say so. Raises KinError where the agent cannot go on from what is recorded; then all stays as it was."""
-        before, goes_on = self.mode, self.recorded.book.head(self.name) is not None
+        before, continues = self.mode, self.recorded.book.head(self.name) is not None
         live = LiveMode(self.recorded, self.live, self.name, self._host, self._budget, always=always)
-        if goes_on:
+        if continues:
             with self.recorded.outside_scratch():
                 live.agent()
         before.close()
@@ -155,9 +156,10 @@ class NotebookSession:
             self.recorded.blocked = ""
         self.recorded.goes_live()
         self._mode = live
-        if leave.why and goes_on:
+        if always or (leave.why and continues):
             where = f"session {self.name}" if self.name else "this notebook"
-            self.show(render_notice(f"Live from here: {where} is in playback no more", [leave.why]))
+            lines = [leave.why] if continues else []
+            self.show(render_notice(f"Playback left: {where} asks the model from here on", lines))
 
     def _bind(self, name: str | None, turn: TurnRecord) -> None:
         """The reply as a value: the last text of the turn."""

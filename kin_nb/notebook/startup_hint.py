@@ -86,7 +86,7 @@ def resume_hint(sessions: Path, workspace: Path, now: float) -> str | None:
         except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
             continue
         count = f", {turns} turn{'' if turns == 1 else 's'}" if turns else ""
-        return f"Session of {_ago(now - changed)}{count}: %kin resume goes on with it."
+        return f"Last session here: {_ago(now - changed)}{count}. To continue it: %kin resume"
     return None
 
 

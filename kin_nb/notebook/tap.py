@@ -167,7 +167,7 @@ class ShellTap:
 
         self._stream.io_loop.add_callback(act)
         if not done.wait(_INSTALL_SECONDS):
-            raise TimeoutError("The kernel's shell channel does not answer; restart the kernel.")
+            raise TimeoutError("The kernel's shell channel does not respond. Restart the kernel.")
 
     def _read(self, frames: Any) -> Any:
         if self._runs and self._take(frames):

@@ -18,6 +18,7 @@ from kin_nb.render.text import (
     escape,
     fill,
     indent,
+    inline_code_html,
     join,
     line_count,
     one_line,
@@ -28,7 +29,7 @@ from kin_nb.render.text import (
 _KINDS = {"command": "command", "diff": "change", "arguments": "call", "code": "code"}
 _OPEN_LINES = 40
 _HIGH = "high risk"
-_CLAIM = "What its server says of it, unchecked:"
+_CLAIM = "Its server says (not verified):"
 _LONGEST_CLAIM = 600
 
 
@@ -59,7 +60,7 @@ def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = 
     """The same for the stdin prompt. How to answer is the prompt's own line: it knows which answers it takes."""
     high = f" ({_HIGH})" if risk is Risk.HIGH else ""
     fact = _fact(summary, body, kind)
-    parts = [f"Allow this? {fact}", f"  Asks because: {one_line(reason, 400)}{high}"]
+    parts = [f"Allow this? {fact}", f"  Reason: {one_line(reason, 400)}{high}"]
     if claim.strip():
         parts.append(f"  {_CLAIM} {one_line(claim, _LONGEST_CLAIM)}")
     if not _says_it_all(fact, body):
@@ -69,11 +70,11 @@ def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = 
 
 def _asks_because(reason: str, risk: Risk) -> Html:
     high = fill(" (<b>{}</b>)", escape(_HIGH)) if risk is Risk.HIGH else NOTHING
-    return fill("Asks because: {}{}<br>\n", escape(one_line(reason, 400)), high)
+    return fill("Reason: {}{}<br>\n", inline_code_html(one_line(reason, 400)), high)
 
 
 def _asks_because_text(reason: str, risk: Risk) -> str:
-    return f"Asks because: {one_line(reason, 400)}{f' ({_HIGH})' if risk is Risk.HIGH else ''}"
+    return f"Reason: {one_line(reason, 400)}{f' ({_HIGH})' if risk is Risk.HIGH else ''}"
 
 
 def _whole(body: str, kind: str) -> Html:

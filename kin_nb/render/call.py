@@ -6,7 +6,7 @@ from kin_nb.core.records import RecordedCall
 from kin_nb.render.approval import QUESTION, answer_block, question_block
 from kin_nb.render.card import AMBER, BLUE, GREY, RED, CardPart, Output, card
 from kin_nb.render.changes import LEFT_OUT, NO_TEXT, file_part
-from kin_nb.render.summary import PYTHON, Arguments, call_summary, inline_code_html, is_refusal_reason, status_words
+from kin_nb.render.summary import PYTHON, Arguments, call_summary, is_refusal_reason, status_words
 from kin_nb.render.text import (
     CARD_LIMIT,
     NOTHING,
@@ -16,6 +16,7 @@ from kin_nb.render.text import (
     escape,
     fill,
     indent,
+    inline_code_html,
     join,
     line_count,
     one_line,
@@ -35,10 +36,10 @@ from kin_nb.render.tool_parts import (
 _OPEN_OUTPUT_LINES = 12
 _OPEN_DIFF_LINES = 40
 _HOW_TO_ANSWER = (
-    "It waits for an answer in the running notebook: the buttons here, or y or n in the input box. "
-    "Interrupting the kernel ends the turn instead."
+    "Answer in the running notebook: with the buttons here, or with y or n in the input box. "
+    "Interrupt the kernel to end the turn instead."
 )
-_HOW_TO_ANSWER_A_QUESTION = _HOW_TO_ANSWER.replace("y or n in the input box", "the input box")
+_HOW_TO_ANSWER_A_QUESTION = _HOW_TO_ANSWER.replace("with y or n in the input box", "in the input box")
 _QUIET = ("variables", "notebook")
 """Tools whose arguments say nothing that their line and their output do not."""
 _COLORS = {"ok": GREY, "pending": BLUE, "error": RED, "refused": AMBER, "interrupted": AMBER}
@@ -159,6 +160,6 @@ def _question(call: RecordedCall, question: str, output: str, *, waiting: bool) 
 
 
 def _asked_for(arguments: Arguments) -> CardPart:
-    question_block, head = clip(arguments.command or arguments.pretty), "The model had asked for"
+    question_block, head = clip(arguments.command or arguments.pretty), "The model asked for"
     html = fill("<details><summary>{}</summary>\n{}</details>\n", escape(head), pre(question_block))
     return CardPart(html, f"{head}\n{indent(question_block)}")

@@ -6,7 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from kin_nb.render.text import NOTHING, Attribute, Html, clean, escape, fill, indent, join, one_line, pre
+from kin_nb.render.text import (
+    NOTHING,
+    Attribute,
+    Html,
+    clean,
+    escape,
+    fill,
+    indent,
+    inline_code_html,
+    join,
+    one_line,
+    pre,
+)
 
 # Mid-tones that read on white and on black.
 GREY = Attribute("#888")
@@ -32,7 +44,7 @@ Label = Literal[
     "info",
     "error",
     "progress",
-    "receipt",
+    "summary line",
     "sent with the prompt",
     "pruned",
     "told",
@@ -107,9 +119,9 @@ class CardPart(NamedTuple):
 
 
 def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info", "error"] = "info") -> Output:
-    """`title` in bold, then `lines`; `metadata["kin"]["level"]` is `kind`."""
+    """`title` in bold, then `lines`; backticks mark code. `metadata["kin"]["level"]` is `kind`."""
     title, rest = clean(title), [clean(line) for line in lines]
-    html = join("<br>\n", [fill("<b>{}</b>", escape(title)), *map(escape, rest)])
+    html = join("<br>\n", [fill("<b>{}</b>", inline_code_html(title)), *map(inline_code_html, rest)])
     text = "\n".join([title, *map(indent, rest)])
     return Output.of(
         card(html, label=kind, color=RED if kind == "error" else BLUE),

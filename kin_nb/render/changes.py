@@ -8,13 +8,13 @@ from typing import Protocol
 from kin_nb.core.records import FileChange, UndoRecord
 from kin_nb.render.card import BLUE, CardPart, Output, card
 from kin_nb.render.diff import changed_lines, diff_text, render_diff, side_by_side, without_header
-from kin_nb.render.text import Html, clean, count, escape, fill, indent, join, one_line
+from kin_nb.render.text import Html, clean, count, escape, fill, indent, inline_code_html, join, one_line
 
 DIFF_LIMIT = 10_000
 """Most characters of one file's diff on a card."""
 
 NO_TEXT = "binary, too large, or secret: not shown"
-LEFT_OUT = "left out when it was saved"
+LEFT_OUT = "removed when the notebook was saved"
 
 
 class Draw(Protocol):
@@ -77,13 +77,15 @@ def render_undo(undo: UndoRecord, session: str = "") -> Output:
     if len(undo.files) > _MOST_FILES:
         lines.append(f"and {count(len(undo.files) - _MOST_FILES, 'more file')}")
     lines += [f"left as it is: {one_line(kept.path, 400)}: {one_line(kept.why, 400)}" for kept in undo.kept]
-    lines += [f"not covered: {clean(sentence).strip().removeprefix('not covered: ')}" for sentence in undo.uncovered]
+    lines += [
+        f"undo does not restore: {clean(sentence).strip().removeprefix('not covered: ')}" for sentence in undo.uncovered
+    ]
     if not (undo.files or undo.kept):
-        lines.insert(0, "no file had changed")
+        lines.insert(0, "no files changed")
     lines += [f"warning: {clean(warning).strip()}" for warning in undo.warnings]
     kin = f"%kin --session {session}" if session else "%kin"
-    lines.append(f"{kin} redo gives it back." if undo.type == "undo" else f"{kin} undo takes it back again.")
-    html = join("<br>\n", [fill("<b>{}</b>", escape(title)), *map(escape, lines)])
+    lines.append(f"To restore it: `{kin} redo`" if undo.type == "undo" else f"To undo it again: `{kin} undo`")
+    html = join("<br>\n", [fill("<b>{}</b>", escape(title)), *map(escape, lines[:-1]), inline_code_html(lines[-1])])
     text = "\n".join([title, *map(indent, lines)])
     return Output.of(card(html, label=undo.type, color=BLUE), text, kind=undo.type)
 
@@ -91,15 +93,15 @@ def render_undo(undo: UndoRecord, session: str = "") -> Output:
 def _title(undo: UndoRecord) -> str:
     turns = f"turn{'' if len(undo.turns) == 1 else 's'} {', '.join(map(str, undo.turns))}"
     if undo.type == "redo":
-        return f"Gave back {turns}"
+        return f"Restored {turns}"
     if undo.head is not None and undo.head.id == undo.turn_ids[0]:
-        return f"Took back {turns}, to before step {undo.head.step} of turn {undo.turns[0]}"
-    return f"Took back {turns}"
+        return f"Undid {turns}, back to before step {undo.head.step} of turn {undo.turns[0]}"
+    return f"Undid {turns}"
 
 
 def _undone_file(change: FileChange) -> str:
     path = one_line(change.path, 400)
-    what = "removed" if change.after is None else "brought back" if change.before is None else "restored"
+    what = "removed" if change.after is None else "created again" if change.before is None else "restored"
     if not change.patch:
         return f"{what}: {path}"
     added, removed = changed_lines(without_header(change.patch))

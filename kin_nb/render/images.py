@@ -34,7 +34,7 @@ def _drawn(images: Iterable[RecordedImage], whose: str, **kin: Any) -> Iterator[
             found = None
         metadata = {"kin": {"kind": "image", **kin, "number": number}}
         if found is None:
-            what = f"{one_line(image.media_type, 40)}, not shown: no PNG, JPEG, GIF or WebP"
+            what = f"{one_line(image.media_type, 40)}, not shown: not a PNG, JPEG, GIF or WebP"
             yield Output({"text/plain": f"[picture {number} of {whose}: {what}]"}, metadata)
         else:
             media_type, width, height = found

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.render.diff import changed_lines, without_header
-from kin_nb.render.text import Html, count, escape, fill, indent, join, one_line, reveal_hidden
+from kin_nb.render.text import count, indent, one_line, reveal_hidden
 
 PYTHON = "python"
 """The tool whose argument `code` runs in the notebook's own namespace."""
@@ -86,7 +85,7 @@ def status_words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[s
         *_size(call),
         _status(call, waiting=waiting, printing=printing),
         *([f"exit {call.exit}"] if call.exit else []),
-        *(["run once, with the same call before it"] if call.is_repeated else []),
+        *(["ran once, together with the same call before it"] if call.is_repeated else []),
         *_approval(call),
         *(["edited by you before it ran"] if call.edited_arguments is not None else []),
     ]
@@ -108,12 +107,6 @@ def _status(call: RecordedCall, *, waiting: bool, printing: bool) -> str:
     return {"ok": "done", "error": "failed", "interrupted": "interrupted"}[call.status]
 
 
-def inline_code_html(said: str) -> Html:
-    """`said`, with what stands between backticks as code."""
-    parts = enumerate(re.split("`([^`]+)`", said))
-    return join("", (fill("<code>{}</code>", escape(part)) if n % 2 else escape(part) for n, part in parts))
-
-
 def is_refusal_reason(call: RecordedCall, output: str) -> bool:
     """Whether the words for a refused call hold all of `output`, what the model was told."""
     if call.status != "refused" or call.decision is None:
@@ -127,6 +120,8 @@ def is_refusal_reason(call: RecordedCall, output: str) -> bool:
 def _refusal(call: RecordedCall) -> str:
     if call.decision is None:
         return "refused"
+    if call.decision.by == "headless":
+        return "not run: needs approval"  # the reason is in the output, with what to do
     why = one_line(_why_refused(call.decision), _LONGEST_REASON)
     return f"refused: {why}" if why else f"refused{' by you' if call.decision.by == 'person' else ''}"
 

@@ -96,6 +96,12 @@ def escape(text: str) -> Html:
     return Html(html.escape(text, quote=False))
 
 
+def inline_code_html(text: str) -> Html:
+    """`text`, escaped, with the parts between backticks as code."""
+    parts = enumerate(re.split("`([^`]+)`", text))
+    return join("", (fill("<code>{}</code>", escape(part)) if n % 2 else escape(part) for n, part in parts))
+
+
 def escape_quotes(text: str) -> Html:
     """As `escape`, quotes too."""
     return Html(html.escape(text))

@@ -68,8 +68,8 @@ def uncovered_part(call: RecordedCall) -> CardPart:
     """What undo does not bring back: variables that were bound, and whatever else there is."""
     bound, rest = one_line(listed(call.bound), 400), one_line(call.uncovered.removeprefix("not covered: "), 400)
     changed = call.bound and not call.is_repeated
-    lines = [f"bound: {bound} (undo does not bring variables back)"] if changed else []
-    lines += [f"Not covered by undo: {rest}"] if call.uncovered else []
+    lines = [f"changed variables: {bound} (undo does not restore variables)"] if changed else []
+    lines += [f"Undo does not restore: {rest}"] if call.uncovered else []
     html = join("", (fill("<small>{}</small><br>\n", escape(line)) for line in lines))
     return CardPart(html, "\n".join(lines))
 
@@ -159,7 +159,7 @@ def subagent_text(done: RecordedSubagent) -> str:
 
 def _subagent_head(done: RecordedSubagent) -> str:
     calls, tokens = len(done.calls) + done.more, done.prompt_tokens + done.completion_tokens
-    figures = f"{count(done.steps, 'step')}, {count(calls, 'tool call')}, {count(tokens, 'token')}"
+    figures = f"{count(done.steps, 'model request')}, {count(calls, 'tool call')}, {count(tokens, 'token')}"
     return f"Subagent {one_line(done.profile)}: {figures}"
 
 

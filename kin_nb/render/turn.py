@@ -12,7 +12,20 @@ from kin_nb.render.call import render_call
 from kin_nb.render.card import AMBER, BLUE, GREEN, GREY, RED, Output, card
 from kin_nb.render.images import render_images, render_prompt_images
 from kin_nb.render.markdown import markdown_html
-from kin_nb.render.text import clean, clip, count, escape, fill, indent, join, line_count, one_line, pre, reveal_hidden
+from kin_nb.render.text import (
+    clean,
+    clip,
+    count,
+    escape,
+    fill,
+    indent,
+    inline_code_html,
+    join,
+    line_count,
+    one_line,
+    pre,
+    reveal_hidden,
+)
 
 
 def render_turn(record: TurnRecord) -> list[Output]:
@@ -58,11 +71,11 @@ def render_step_notes(step: RecordedStep, *, turn: int, number: int) -> list[Out
     outputs = []
     if step.pruned:
         old = count(len(step.pruned), "old tool result")
-        outputs.append(_quiet(f"{old} shortened, to make room", kind="pruned", turn=turn, step=number))
+        outputs.append(_quiet(f"{old} shortened, to fit the context window", kind="pruned", turn=turn, step=number))
     if step.dmail is not None:
         outputs.append(_dmail(step.dmail, turn=turn, step=number))
     if reminder := one_line(step.reminder, _LONGEST_REMINDER):
-        outputs.append(_quiet(f"kin_nb told the model: {reminder}", kind="told", turn=turn, step=number))
+        outputs.append(_quiet(f"kin_nb to the model: {reminder}", kind="told", turn=turn, step=number))
     return outputs
 
 
@@ -72,7 +85,7 @@ def _quiet(line: str, *, kind: Literal["pruned", "told"], turn: int, step: int) 
 
 
 def _dmail(mail: RecordedDMail, *, turn: int, step: int) -> Output:
-    head = f"D-Mail: went back to before step {mail.step}, with this message"
+    head = f"Rewind (D-Mail): back to before step {mail.step}, with this message"
     message = clip(reveal_hidden(mail.message.strip()))
     html = card(fill("<b>{}:</b>", escape(head)), pre(message), label="D-Mail", color=AMBER)
     return Output.of(html, f"[{head}]\n{indent(message)}", kind="dmail", turn=turn, step=step)
@@ -98,7 +111,7 @@ def render_compaction(compaction: RecordedCompaction, *, turn: int, step: int) -
     fact = f"conversation compacted: {compaction.old_tokens:,} tokens became {compaction.new_tokens:,}"
     if compaction.summarised:
         messages = "message" if compaction.summarised == 1 else "messages"
-        fact += f"; {compaction.summarised:,} {messages} summarised, {compaction.kept:,} kept"
+        fact += f"; {compaction.summarised:,} {messages} summarized, {compaction.kept:,} kept"
     summary = clean(compaction.summary).strip()
     html = card(fill("<small>{}</small>", escape(fact)), markdown_html(summary), label="compaction", unfolded=False)
     return Output.of(html, f"[{fact}]\n{summary}", kind="compaction", turn=turn, step=step)
@@ -108,18 +121,18 @@ _COLORS = {"running": BLUE, "done": GREEN, "stopped": AMBER, "interrupted": AMBE
 
 
 def render_summary_line(record: TurnRecord) -> Output:
-    """The mode unless it is the default one, steps, tool calls, tokens, cost (USD, when known), duration and outcome.
+    """The last line of a cell: mode (unless default), model requests, tool calls, tokens, cost (USD), duration, outcome.
 
-    Then what to do next, and warnings.
+    Below it: what to do next, and warnings.
     """
     message, todo = (clip(clean(part).strip()) for part in next_step(record))
     outcome = f"{record.outcome}: {message}" if message else record.outcome
     next_line = [f"Next: {todo}"] if todo else []
     warnings = [f"warning: {clip(clean(warning).strip())}" for warning in record.warnings]
     text = "\n".join([" · ".join([*_figures(record), outcome]), *next_line, *warnings])
-    lines = join("<br>\n", map(escape, text.split("\n")))
+    lines = join("<br>\n", map(inline_code_html, text.split("\n")))
     return Output.of(
-        card(fill("<small>{}</small>", lines), label="receipt", color=_COLORS[record.outcome]),
+        card(fill("<small>{}</small>", lines), label="summary line", color=_COLORS[record.outcome]),
         text,
         kind="receipt",
         turn=record.turn,
@@ -131,7 +144,7 @@ def render_summary_line(record: TurnRecord) -> Output:
 
 def _figures(record: TurnRecord) -> list[str]:
     figures = [] if record.mode == AgentMode.DEFAULT else [f"{one_line(_mode(record.mode))} mode"]
-    figures.append(count(len(record.steps), "step"))
+    figures.append(count(len(record.steps), "model request"))
     if record.calls:
         figures.append(count(len(record.calls), "tool call"))
     if record.prompt_tokens or record.completion_tokens:
@@ -154,11 +167,12 @@ def _duration(milliseconds: int) -> str:
 
 
 _GO_ON: Mapping[StopReason, str] = {
-    "max_steps": "ask it to go on in a new cell, or raise max_steps_per_turn in config.toml",
-    "max_turns": "go on in a new cell, with a higher limit or none: %%kin --max-turns N",
-    "price": "go on in a new cell with a higher limit: %%kin --max-price USD for a cell, %config KinMagics.max_price = USD for all",
+    "max_steps": "write `continue` in a new cell, or raise max_steps_per_turn in config.toml",
+    "max_turns": "write `continue` in a new cell, with a higher limit or none: `%%kin --max-requests 20`",
+    "price": "write `continue` in a new cell with a higher limit: `%%kin --max-price USD` for that cell, "
+    "`%config KinMagics.max_price = USD` for all",
     "loop": "write what to do instead in a new cell",
-    "cut_off": "ask it to go on in a new cell, or raise max_tokens of the model in config.toml",
+    "cut_off": "write `continue` in a new cell, or raise max_tokens of the model in config.toml",
     "refused": "write what to do instead in a new cell",
 }
 """What to do after a stop, as it is said here: in place of what the record's message says of it (core/stopping.py)."""
@@ -174,7 +188,7 @@ def next_step(record: TurnRecord) -> tuple[str, str]:
             return _after_error(record, message)
         case "interrupted":
             changed = any(call.files for call in record.calls)  # what is uncovered alone does not come back
-            return message, f"go on in a new cell{', or take back what it changed: %kin undo' if changed else ''}"
+            return message, f"continue in a new cell{', or undo its changes: `%kin undo`' if changed else ''}"
     return message, ""
 
 

@@ -59,7 +59,7 @@ def test_an_edit_shows_its_diff_and_runs_once_approved(kin, model_server, pictur
     assert (kin.workspace / "a.py").read_text() == "x = 2\n"
     settled = kin.output_text(1)
     assert "approved by you" in settled
-    assert re.search(r"2 steps · 1 tool call .* done", settled)
+    assert re.search(r"2 model requests · 1 tool call .* done", settled)
     assert kin.outputs(1).get_by_role("button").count() == 0
     kin.screenshot(pictures / f"settled-{kin.front_end}.png")
     assert (kin.console_errors, kin.foreign_requests) == ([], [])
@@ -173,7 +173,7 @@ def test_after_a_reload_the_waiting_card_says_where_to_answer_and_interrupting_f
     kin.save()
     kin.reload()
     kin.click_button("Approve", 1)
-    kin.wait_output(1, "Answer where the cell was run")
+    kin.wait_output(1, "Answer on the page that ran it")
     kin.interrupt()
     kin.wait_idle()
     assert (kin.workspace / "a.py").read_text() == "x = 1\n"

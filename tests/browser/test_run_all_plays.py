@@ -48,7 +48,7 @@ def test_a_notebook_that_only_the_front_end_saved_plays_after_a_restart(lab: Lab
     (lab.workspace / "copy.ipynb").write_text(text)
     lab.open("copy.ipynb")
     lab.run_all()
-    lab.wait_output(1, "Recorded answers are shown")
+    lab.wait_output(1, "Saved answers are shown")
     lab.wait_output(2, "Two.")
     lab.wait_idle()
     lab.screenshot(pictures / f"front-end-only-{lab.front_end}.png")

@@ -151,7 +151,7 @@ class Client:
 def says_where_to_answer(message: dict) -> bool:
     """Whether it puts into a card that the click of another client was ignored."""
     state = message["content"].get("data", {}).get("state", {})
-    return message["msg_type"] == "comm_msg" and "Answer where the cell was run" in str(state.get("value"))
+    return message["msg_type"] == "comm_msg" and "this page did not run the cell" in str(state.get("value"))
 
 
 def _arriving(get: Callable[..., dict]) -> Iterator[dict]:

@@ -318,7 +318,7 @@ def test_an_empty_line_edits_nothing_and_is_asked_again(kin, model_server, promp
     kin.answer("e")
     kin.prompt()
     kin.answer("")
-    assert kin.prompt().startswith("Nothing was changed. y = allow it as it is\nn = refuse")
+    assert kin.prompt().startswith("Nothing was changed. y = allow it unchanged\nn = refuse")
     kin.answer("y")
     kin.done(cell)
     assert (tmp_path / "asked").exists()
@@ -330,7 +330,7 @@ def test_by_input_more_than_a_line_is_not_edited_and_it_says_where_it_can_be(kin
     cell, prompt = prompted(call)
     assert "edit it" not in prompt
     kin.answer("e")
-    assert kin.prompt().startswith("Editing this needs the notebook")
+    assert kin.prompt().startswith("Only one line can be edited here")
     kin.answer("no, thanks")
     kin.done(cell)
     assert told(model_server) == "The person refused this call and says: no, thanks"

@@ -15,10 +15,10 @@ from tests.model_server import ModelServer, tool_call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
-ASKS = "Run its Python again?"
+ASKS = "Run its Python code again?"
 PROMPT = "%%kin --mode auto-approve\nClean it."
 BINDS = "import math\nran.append('clean')\nclean = math.floor(2.5)\nprint('cleaned')"
-RAN = "This answer's Python ran again: `clean`"
+RAN = "The Python code of this answer ran again: `clean`"
 FORGOTTEN = "globals().update(ran=[], hang=[])\nfor name in ('clean', 'fig', 'math', 'sum'): globals().pop(name, None)"
 
 Live = Callable[..., Page]
@@ -102,7 +102,7 @@ def test_the_user_is_asked_with_all_of_the_code_and_then_it_runs(page):
     ran = begin(page)
     card = page.kin.card(ran, ASKS)["content"]["data"]["text/plain"]
     assert card.startswith(
-        "This answer bound `clean`. Run its Python again?\n  Asks because: python may touch anything"
+        "Cells below need `clean`, which this answer assigned. Run its Python code again?\n  Reason: python may touch anything"
     )
     assert all(f"  {line}\n" in card for line in BINDS.splitlines())
     page.kin.click("Run it")
@@ -166,7 +166,7 @@ def test_left_the_cell_ends_well_and_run_all_continues(page):
     first, second = begin(page), begin(page, 1)
     page.kin.card(first, ASKS)
     page.kin.click("Leave it")
-    assert ended(page, first).endswith("\nThis answer's Python was not run again: `clean`")
+    assert ended(page, first).endswith("\nThe Python code of this answer was not run again: `clean`")
     assert page.kin.done(second)["content"]["ename"] == "NameError"
     assert value(page, "ran") == "[]"
 
@@ -179,7 +179,7 @@ def test_two_cells_ask_one_after_the_other_under_run_all(live):
     for ran, names in zip(sent, ("`clean`", "`fig`"), strict=False):
         page.kin.card(ran, f"This answer bound {names}. {ASKS}")
         page.kin.click("Run it")
-        assert ended(page, ran).endswith(f"This answer's Python ran again: {names}")
+        assert ended(page, ran).endswith(f"The Python code of this answer ran again: {names}")
     ended(page, sent[2])
     assert page.kin.text(sent[2]) == "[2]\n"
 
@@ -208,7 +208,9 @@ def test_in_a_saved_notebook_its_own_cell_binds_them_until_it_is_deleted(page, o
 def test_the_settings_of_the_user_forbid_it(page, tmp_path):
     configure(tmp_path, '[tools.python]\npermission = "never"')
     why = "your configuration forbids this call of python ([tools.python])"
-    assert ended(page, begin(page)).endswith(f"\nThis answer's Python was not run again: `clean` is missing\n  {why}")
+    assert ended(page, begin(page)).endswith(
+        f"\nThe Python code of this answer was not run again: `clean` is missing\n  {why}"
+    )
     assert value(page, "ran") == "[]"
 
 
@@ -259,7 +261,7 @@ def test_an_error_is_two_lines_and_the_next_run_asks_again(live, tmp_path):
     (tmp_path / "there.txt").unlink()
     text = ask_and_run(page)
     assert text.splitlines()[-2:] == [
-        "This answer's Python failed when it ran again: FileNotFoundError: [Errno 2] No such file or directory: 'there.txt'",
+        "The Python code of this answer failed when it ran again: FileNotFoundError: [Errno 2] No such file or directory: 'there.txt'",
         "  Afterwards `clean` is missing. Fix what the code needs, then run this cell again.",
     ]
     (tmp_path / "there.txt").write_text("3")
@@ -273,14 +275,14 @@ def test_code_that_failed_when_it_was_recorded_binds_what_it_bound(live):
     card = page.kin.card(ran, ASKS)["content"]["data"]["text/plain"]
     assert "\nPart 1 of 2:\n  try:\n      clean = 1\n" in card
     page.kin.click("Run it")
-    assert ended(page, ran).endswith("\nThis answer's Python ran again: `clean`, `fig`")
+    assert ended(page, ran).endswith("\nThe Python code of this answer ran again: `clean`, `fig`")
     assert value(page, "clean, fig") == "1 2"
 
 
 def test_a_variable_that_the_code_does_not_bind_this_time_is_named(live):
     page = live((PROMPT, "if not hang: clean = 1"), cells=("print(clean)",))
     run(page.kin, "hang = [1]")
-    assert ask_and_run(page).endswith("\nThis answer's Python ran again: `clean` is missing")
+    assert ask_and_run(page).endswith("\nThe Python code of this answer ran again: `clean` is missing")
 
 
 def test_an_interrupt_stops_the_question(page):
@@ -289,7 +291,7 @@ def test_an_interrupt_stops_the_question(page):
     page.kin.interrupt()
     assert page.kin.done(ran)["content"]["ename"] == "TurnInterrupted"
     assert shown(page.kin, ran).endswith(
-        "This answer's Python was not run again: `clean` is missing\n  It was interrupted."
+        "The Python code of this answer was not run again: `clean` is missing\n  It was interrupted."
     )
 
 
@@ -321,7 +323,7 @@ def test_an_interrupt_stops_the_code(live):
 def test_the_time_limit_of_the_call_holds(live):
     page = live((PROMPT, {"code": HANGS, "timeout": 1}), cells=("print(clean)",))
     run(page.kin, HANGING)
-    assert "This answer's Python failed when it ran again: its time limit of 1 s was up" in ask_and_run(page)
+    assert "The Python code of this answer failed when it ran again: its time limit of 1 s was up" in ask_and_run(page)
 
 
 def test_a_console_is_asked_by_input_with_all_of_the_code(page):
@@ -339,9 +341,9 @@ def test_where_no_user_can_answer_it_does_not_run_and_a_notice_says_what_to_do(p
     configure(tmp_path, '[tools.python]\npermission = "always"')
     page.kin.quietly("import os; os.environ['KIN_APPROVAL'] = 'headless'")
     assert ended(page, begin(page)).splitlines()[-3:] == [
-        "Missing: `clean`, since this answer's Python does not run again",
-        "  Cells of this notebook use what it bound, and no user can be asked here.",
-        "  To make a notebook whose cells bind that: kin-nb save mine.ipynb",
+        "Missing variables: `clean`. The Python code of this answer did not run again",
+        "  Cells of this notebook use these variables, and no user can be asked here.",
+        "  To make a notebook whose cells assign them: `kin-nb save mine.ipynb`",
     ]
     assert value(page, "ran") == "[]"
 
@@ -358,5 +360,5 @@ def test_a_live_notebook_asks_nothing(page, model_server):
     """As before: there the answer is shown again, and what it bound is not looked at."""
     model_server.enqueue("It goes on.")
     run(page.kin, "%%kin --live\nGo on.")
-    assert "Shown again" in ended(page, begin(page))
+    assert "The saved answer is shown" in ended(page, begin(page))
     assert value(page, "ran") == "[]"

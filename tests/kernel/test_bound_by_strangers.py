@@ -18,7 +18,7 @@ from tests.unit.replay.sessions import carried_of, recording, turn
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
-ASKS = "Run its Python again?"
+ASKS = "Run its Python code again?"
 CANARY = "open('canary', 'w').close()"
 Stranger = Callable[..., Page]
 
@@ -111,7 +111,7 @@ def test_the_folder_that_the_recording_names_is_shown_in_the_code(stranger):
 
 def test_names_that_shadow_builtins_ask_too(stranger):
     page = stranger(python(f"def print(*_): {CANARY}", "print"), cells=("print(1)",))
-    assert asked(page)[1].startswith(f"This answer bound `print`. {ASKS}")
+    assert asked(page)[1].startswith(f"Cells below need `print`, which this answer assigned. {ASKS}")
 
 
 def test_only_names_that_variables_can_have_are_named(stranger):
@@ -139,7 +139,7 @@ def test_code_that_was_edited_by_hand_is_an_error_and_no_question(stranger):
     page.path.write_text(json.dumps(nb))
     ran = page.kin.run(page.cells[0]["source"], cell="ask")
     reply = page.kin.done(ran)["content"]
-    assert reply["evalue"].startswith("What this notebook recorded cannot be used: cell 1, turn 1, step 1")
+    assert reply["evalue"].startswith("The recording of this notebook cannot be used: cell 1, turn 1, step 1")
     assert ASKS not in shown(page.kin, ran)
 
 
@@ -177,5 +177,5 @@ def test_in_the_kin_kernel_a_prompt_asks_too_and_python_cells_use_its_variables(
     kin_kernel.card(ran, ASKS)
     kin_kernel.click("Run it")
     assert kin_kernel.done(ran)["content"]["status"] == "ok"
-    assert shown(kin_kernel, ran).endswith("\nThis answer's Python ran again: `x`")
+    assert shown(kin_kernel, ran).endswith("\nThe Python code of this answer ran again: `x`")
     assert kin_kernel.text(run(kin_kernel, "%%python\nprint(x)")) == "42\n"

@@ -32,11 +32,11 @@ def error(nb: LiveKernel, code: str, *, person: bool = True) -> str:
 
 
 NOTHING_TO_DO = [
-    ("%kin save", "This notebook is in playback: there is nothing new to save"),
-    ("%%kin\n/save other --plain", "This notebook is in playback: there is nothing new to save"),
+    ("%kin save", "Nothing new to save: this notebook plays a recording"),
+    ("%%kin\n/save other --plain", "Nothing new to save: this notebook plays a recording"),
     (
         "%kin cost",
-        "there is no conversation to count the cost of\n  `%kin live` to go on where the recorded conversation ends.",
+        "there is no conversation to count the cost of\n  To continue it with a model: `%kin live`.",
     ),
     ("%kin context", "there is no conversation to measure"),
     ("%kin diff", "there is no conversation to compare the files of"),
@@ -53,7 +53,7 @@ def test_a_command_that_can_do_nothing_is_a_notice_and_what_is_below_plays(kin, 
 
 @pytest.mark.parametrize("command", ["undo 1", "redo", "clear", "compact"])
 def test_one_that_would_move_the_conversation_is_an_error_and_what_is_below_plays(kin, model_server, command):
-    said = f"No {command} is recorded in this cell, and this notebook is in playback: nothing was done."
+    said = f"Nothing was done: this cell has no recorded {command}, and this notebook plays a recording."
     for person in (True, False):
         assert error(kin, f"%kin {command}", person=person).startswith(said)
     assert "Two." in shown(kin, run(kin, "%%kin\nSay two."))

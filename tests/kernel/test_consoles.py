@@ -160,9 +160,18 @@ def test_an_edit_is_asked_about_shown_and_taken_back(console, model_server, work
     asked, answered = approve_an_edit(console, model_server)
     in_order(asked, "I change it.", "Allow this? edit a.py (+1 -1)", "-x = 1", "+x = 2", "y = allow\n")
     card = "[edit_file] a.py · +1 -1 · done · approved by you"
-    in_order(answered, card, "# Done", "**x** is two.", TABLE, "- one\n- two", "2 steps · 1 tool call · ", "s · done\n")
+    in_order(
+        answered,
+        card,
+        "# Done",
+        "**x** is two.",
+        TABLE,
+        "- one\n- two",
+        "2 model requests · 1 tool call · ",
+        "s · done\n",
+    )
     assert (workspace / "a.py").read_text() == "x = 2\n"
-    in_order(console.run("%kin undo"), "Took back turn 1", "restored: a.py +1 -1", "%kin redo gives it back.")
+    in_order(console.run("%kin undo"), "Undid turn 1", "restored: a.py +1 -1", "To restore it: `%kin redo`")
     assert (workspace / "a.py").read_text() == "x = 1\n"
 
 
@@ -224,10 +233,10 @@ def test_in_the_kin_kernels_console_exit_ends_the_console(start, model_server, t
 
 def test_the_first_line_of_a_card_is_bold_and_a_blank_line_stands_above_each_card_and_question(console, model_server):
     asked, answered = approve_an_edit(console, model_server)
-    assert "I change it.\n\nAllow this? edit a.py (+1 -1)\n  Asks because: " in asked
+    assert "I change it.\n\nAllow this? edit a.py (+1 -1)\n  Reason: " in asked
     raw = console.raw.replace("\r", "")
     assert "\x1b[1m[edit_file] a.py · +1 -1 · done · approved by you\x1b[0m\n  @@" in raw
-    assert re.search(r"\x1b\[1m2 steps · [^\n]* · done\x1b\[0m\n", raw)
+    assert re.search(r"\x1b\[1m2 model requests · [^\n]* · done\x1b\[0m\n", raw)
     assert "\x1b[1m# Done" not in raw
     assert re.match(r"y\n\n?\[edit_file\]", answered), answered
     assert f"+x = 2\n\n{REPLY}\n\n2 steps" in answered
@@ -268,7 +277,7 @@ def test_a_script_that_nobody_watches_gets_text_and_a_refusal(workspace, tmp_pat
         check=True,
     )
     card = "I change it.\n\n[edit_file] edit a.py (+1 -1) · refused: "
-    in_order(done.stdout, card, "and nobody can answer here. To allow it, ", f"{REPLY}\n\n2 steps · ")
+    in_order(done.stdout, card, "No one can approve it here. ", f"{REPLY}\n\n2 model requests · ")
     assert "\x1b" not in done.stdout
     assert (workspace / "a.py").read_text() == "x = 1\n"
 
@@ -291,7 +300,7 @@ def test_qtconsole_is_asked_by_input_and_each_card_comes_once(kin, model_server)
     reply, card, last, receipt = displays(kin, cell, "display_data")
     assert (reply, last) == ("I change it.", "\nDone.")
     assert card.startswith("\n\x1b[1m[edit_file] a.py · +1 -1 · done · approved by you\x1b[0m\n")
-    assert receipt.startswith("\n\x1b[1m2 steps · 1 tool call")
+    assert receipt.startswith("\n\x1b[1m2 model requests · 1 tool call")
     assert displays(kin, cell, "update_display_data") == []
     assert kin.widgets() == []
 

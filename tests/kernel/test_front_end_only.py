@@ -14,7 +14,7 @@ from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
-CARD = "No recorded answer. Ask the model?"
+CARD = "No saved answer. Ask the model?"
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_run_all_shows_the_answers_and_says_so_once(lived, model_server):
         assert lived.run(cell) == "ok"
         said.append(lived.said)
     assert said[0].startswith(
-        "Recorded answers are shown\n  Record mode new: a prompt without a recorded answer asks before"
+        "Saved answers are shown\n  Record mode new: a prompt without a recorded answer asks before"
     )
     assert ["One." in said[0], "Two." in said[1]] == [True, True]
     assert "Recorded answers" not in said[1]
@@ -75,7 +75,7 @@ def test_a_new_prompt_asks_before_the_model_is_asked(lived, model_server, answer
     lived.kin.click(answer)
     reply = lived.kin.done(ran)["content"]
     if answer == "Leave it":
-        assert reply["evalue"] == "Not asked: this cell has no recorded answer."
+        assert reply["evalue"] == "This cell was skipped: it has no saved answer.\nRun it again to ask the model."
         assert len(model_server.requests) == 2
         return
     assert reply["status"] == "ok"
@@ -92,7 +92,7 @@ def test_once_live_an_answered_cell_still_shows_its_answer(lived, model_server):
     lived.cells[2]["source"] = "%%kin --retry\nSay two."
     assert lived.run(lived.cells[2]) == "ok"
     assert prompts_sent(model_server) == ["Say one.", "Say two."]
-    assert "Took back turn 2" in lived.said
+    assert "Undid turn 2" in lived.said
 
 
 def test_what_was_edited_by_hand_is_named_and_nothing_is_asked(lived, model_server):
@@ -101,8 +101,8 @@ def test_what_was_edited_by_hand_is_named_and_nothing_is_asked(lived, model_serv
     lived.path.write_text(json.dumps(nb))
     for cell in lived.cells[1:]:
         assert lived.run(cell) == "error"
-        assert lived.said.startswith("What this notebook recorded cannot be used: cell 3, turn 2, step 1: ")
-        assert "so this cell plays nothing and calls no model. `%kin live` to ask." in lived.said
+        assert lived.said.startswith("The recording of this notebook cannot be used: cell 3, turn 2, step 1: ")
+        assert "so there is no saved answer for this cell." in lived.said
     assert len(model_server.requests) == 2
 
 

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 def test_run_from_the_top_the_answer_is_played_and_no_tool_runs(page, model_server, tmp_path):
     assert set(page.restart_and_run_all()) == {"ok"}
     assert "Noted." in page.said
-    assert "Live from here" not in page.said
+    assert "Playback left" not in page.said
     assert len(model_server.requests) == 3
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
 
@@ -59,7 +59,7 @@ def test_what_was_taken_back_is_taken_back_in_playback_too(page, model_server, t
     page.add("%kin undo 1")
     page.save()
     assert page.restart_and_run_all() == ["ok"] * 4
-    assert "Took back turn 2" in page.said
+    assert "Undid turn 2" in page.said
     model_server.enqueue("Five.")
     page.add("%%kin\nSay five.")
     assert prompts_sent(model_server) == ["Say one.", "Say five."]
@@ -74,7 +74,7 @@ def test_with_nobody_there_it_plays_too(page, model_server):
 def test_with_nobody_there_a_new_prompt_is_an_error_that_says_what_to_do(page, model_server):
     page.type("%%kin\nSomething new.")
     assert page.restart_and_run_all(person=False) == ["ok", "ok", "ok", "error"]
-    assert page.said.startswith("No recorded answer: ")
+    assert page.said.startswith("No saved answer: ")
     assert "KIN_RECORD=new" in page.said
     assert len(model_server.requests) == 3
 
@@ -83,7 +83,10 @@ def test_a_record_that_was_edited_by_hand_plays_nothing_and_is_named(page, model
     page.cells[2]["outputs"][-1]["metadata"][RECORD_KEY]["record"]["prompt"] = "Something else."
     page.save()
     assert page.restart_and_run_all() == ["error", "error", "error"]
-    assert "`%kin replay` failed above, so this cell plays nothing and calls no model. `%kin live` to ask." in page.said
+    assert (
+        "The recording was not loaded by the `%kin replay` above, so there is no saved answer for this cell."
+        in page.said
+    )
     page.run(page.cells[0])
     assert "cell 3, turn 2: it was changed after it was recorded" in page.said
     assert len(model_server.requests) == 3
@@ -110,7 +113,9 @@ def test_a_new_cell_with_a_text_that_was_asked_shows_that_turn_and_how_to_ask_it
     page.restart_and_run_all()
     assert "again" not in page.said
     assert page.add("%%kin\nGo on.") == "ok"
-    assert page.said.startswith("This is turn 3 again\n  Another cell asked it. To ask it anew: `%kin live`, then run")
+    assert page.said.startswith(
+        "Turn 3 is shown again\n  Another cell asked it. To ask the model again: `%kin live`, then run"
+    )
     assert "Going." in page.said
     assert len(model_server.requests) == 4
     page.run(page.cells[3])
@@ -160,7 +165,7 @@ def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, mo
     for _ in range(2):
         assert set(page.restart_and_run_all()) == {"ok"}
         assert "Anew." in str(page.cells[1]["outputs"])
-        assert ("Took back turns 1, 2" in str(page.cells[1]["outputs"])) == (rule == "retry")
+        assert ("Undid turns 1, 2" in str(page.cells[1]["outputs"])) == (rule == "retry")
         assert "Later." in page.said
         page.save()
     assert len(model_server.requests) == 5
@@ -199,7 +204,7 @@ def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server,
     for _ in range(2):
         assert set(page.restart_and_run_all()) == {"ok"}
         assert "A2." in str(page.cells[3]["outputs"])
-        assert "Took back turn" in str(page.cells[4]["outputs"])
+        assert "Undid turn" in str(page.cells[4]["outputs"])
         assert "B." in page.said
         page.save()
     assert len(model_server.requests) == 6
@@ -217,7 +222,7 @@ def test_an_undo_below_a_cell_that_was_run_again_later_shows_its_card_and_moves_
     for _ in range(2):
         assert page.restart_and_run_all() == ["ok"] * 4
         assert "Noted anew." in str(page.cells[2]["outputs"])
-        assert page.said.startswith("Took back turn 2")
+        assert page.said.startswith("Undid turn 2")
         page.save()
     model_server.enqueue("Four.")
     assert page.add("%%kin\nSay four.") == "ok"
@@ -267,7 +272,7 @@ def test_a_teammate_whose_file_lacks_turns_goes_on_and_undoes_and_the_next_one_p
     forget_log(tmp_path)
     for _ in range(2):
         assert page.restart_and_run_all() == ["ok"] * 7
-        assert page.said.startswith("Took back turns 5, 6")
+        assert page.said.startswith("Undid turns 5, 6")
         page.save()
     model_server.enqueue("Six.")
     assert page.add("%%kin\nSay six.") == "ok"

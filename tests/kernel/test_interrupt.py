@@ -127,7 +127,10 @@ def test_a_second_interrupt_leaves_a_stubborn_agent_behind(nb):
     nb.interrupt()
     nb.text_of(cell, "no")
     reply = interrupted(nb, cell)
-    assert reply["content"]["evalue"] == "the agent did not stop in time and was left behind."
+    assert (
+        reply["content"]["evalue"]
+        == "the agent did not stop in time. It may still be running; restart the kernel to be sure."
+    )
 
 
 def test_a_stubborn_agent_is_left_behind_without_a_second_interrupt(kernel):
@@ -136,7 +139,10 @@ def test_a_stubborn_agent_is_left_behind_without_a_second_interrupt(kernel):
     nb.text_of(cell, "busy")
     nb.interrupt()
     reply = nb.done(cell)
-    assert reply["content"]["evalue"] == "the agent did not stop in time and was left behind."
+    assert (
+        reply["content"]["evalue"]
+        == "the agent did not stop in time. It may still be running; restart the kernel to be sure."
+    )
 
 
 def test_an_agent_may_put_itself_in_order_on_the_main_thread(nb):

@@ -30,7 +30,7 @@ def test_approved_in_the_cell(kin, model_server, tmp_path):
     assert kin.done(cell)["content"]["status"] == "ok"
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
     assert "approved by you" in shown(kin, cell)
-    assert "2 steps · 1 tool call" in shown(kin, cell)
+    assert "2 model requests · 1 tool call" in shown(kin, cell)
 
 
 @pytest.mark.usefixtures("file_is_known")
@@ -46,7 +46,7 @@ def test_a_servers_description_is_on_the_card_that_asks_and_in_no_output_that_st
     kin.card(cell)
     opened = [m["content"]["data"]["state"] for m in kin.of(cell) if m["msg_type"] == "comm_open"]
     (card,) = [state["value"] for state in opened if state["_model_name"] == "HTMLModel"]
-    assert "What its server says of it, unchecked: <code" in card
+    assert "Its server says (not verified): <code" in card
     assert ">Say it again</code>" in card
     kin.click("Approve")
     kin.done(cell)
@@ -176,7 +176,7 @@ LETTERS = [
 def test_a_prompt_reaches_the_model_to_the_letter(kin, model_server):
     for prompt in LETTERS:
         model_server.enqueue("Yes.")
-        run(kin, f"\n%%kin --fresh\n{prompt}\n")
+        run(kin, f"\n%%kin --new\n{prompt}\n")
         assert model_server.requests[-1]["messages"][-1]["content"] == prompt
 
 

@@ -81,7 +81,7 @@ def test_an_edited_prompt_says_what_was_answered_in_its_cell(page, model_server)
     model_server.enqueue("A longer note.")
     page.cells[2]["source"] = "%%kin --retry\nAdd a longer note."
     assert page.run(page.cells[2]) == "ok"
-    assert "Took back turn 2" in str(page.cells[2]["outputs"])
+    assert "Undid turn 2" in str(page.cells[2]["outputs"])
     assert prompts_sent(model_server) == ["Say one.", "Add a longer note."]
 
 

@@ -47,7 +47,7 @@ def test_fresh_begins_a_new_conversation(kin, model_server):
     for text in ("one", "two"):
         model_server.enqueue(text)
     run(kin, "%%kin\nfirst")
-    kin.done(kin.run("%%kin --fresh\nsecond", cell="cell-2"))
+    kin.done(kin.run("%%kin --new\nsecond", cell="cell-2"))
     assert prompts(model_server) == [["first"], ["second"]]
 
 
@@ -81,13 +81,13 @@ def test_limits_are_about_one_cell(kin, model_server):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--out 1x", "'1x' is no name for a variable"),
-        ("--max-price much", "argument --max-price: must be a number of USD from 0, got 'much'"),
-        ("--max-price nan", "must be a number of USD from 0, got 'nan'"),
-        ("--max-turns 0", "argument --max-turns: must be a whole number from 1, got '0'"),
-        ("--max-turns 2.5", "must be a whole number from 1, got '2.5'"),
-        ("--retry --cached", "not allowed with argument"),
-        ("--wrong", "unrecognized arguments: --wrong"),
+        ("--out 1x", "--out needs a variable name such as `answer`, got '1x'"),
+        ("--max-price much", "--max-price must be a number in USD, 0 or more, such as 0.50; got 'much'"),
+        ("--max-price nan", "such as 0.50; got 'nan'"),
+        ("--max-requests 0", "--max-requests must be a whole number, 1 or more; got '0'"),
+        ("--max-turns 2.5", "--max-requests must be a whole number, 1 or more; got '2.5'"),
+        ("--retry --cached", "--cached and --retry exclude each other. Use one of them."),
+        ("--wrong", "unknown option --wrong"),
     ],
 )
 def test_a_wrong_option_names_itself_and_asks_nobody(kin, model_server, line, said):
@@ -113,7 +113,7 @@ def test_an_answered_cell_shows_its_answer_again_and_says_how_to_ask_anew(kin, m
     cell = kin.run("%%kin --out answer\ngo")
     kin.done(cell)
     assert "The answer." in shown(kin, cell)
-    assert "To ask anew: `%%kin --retry`." in shown(kin, cell)
+    assert "To ask the model again: `%%kin --retry`." in shown(kin, cell)
     assert len(model_server.requests) == 1
 
 
@@ -218,7 +218,7 @@ def test_a_mode_that_is_chosen_by_the_command_stays_and_is_on_every_receipt(kin,
     kin.done(between := kin.run("%%kin --mode plan\ngo on", cell="cell-2"))
     kin.done(last := kin.run("%%kin\nand on", cell="cell-3"))
     for cell, mode in ((first, "accept-edits"), (between, "plan"), (last, "accept-edits")):
-        assert shown(kin, cell).split("\n")[-1].startswith(f"{mode} mode · 1 step · ")
+        assert shown(kin, cell).split("\n")[-1].startswith(f"{mode} mode · 1 model request · ")
 
 
 def test_the_same_prompt_in_another_cell_is_asked(kin, model_server):

@@ -113,7 +113,7 @@ def test_what_was_cleared_by_hand_is_lost_and_the_error_says_what_may_bring_it_b
 
 def test_what_was_cleared_stays_so_also_where_all_that_came_after_it_is_gone(page, model_server):
     model_server.enqueue("Cleared.")
-    assert page.add("%%kin --fresh\nCleared.") == "ok"
+    assert page.add("%%kin --new\nCleared.") == "ok"
     cleared = page.cells[-1]
     page.add("%kin undo 1")
     page.add("%kin redo")
@@ -202,6 +202,6 @@ def test_an_undo_that_was_typed_and_saved_but_never_ran_stops_run_all_and_says_s
     assert page.run_all()[-2:] == ["error", "aborted"]
     page.run(page.cells[-2])
     assert page.said.startswith(
-        "No undo 1 is recorded in this cell, and this notebook is in playback: nothing was done."
+        "Nothing was done: this cell has no recorded undo 1, and this notebook plays a recording."
     )
     assert len(model_server.requests) == requests

@@ -34,7 +34,7 @@ def test_a_session_of_another_name_plays_beside_it(page, model_server):
     assert len(model_server.requests) == 4
     model_server.enqueue("More help.")
     assert page.add("%%kin --session helper\nHelp more.") == "ok"
-    assert "Live from here: session helper is in playback no more" in page.said
+    assert "Playback left: session helper is asks the model from here on" in page.said
     assert prompts_sent(model_server) == ["Help.", "Help more."]
     model_server.enqueue("Four.")
     page.add("%%kin\nSay four.")
@@ -57,7 +57,7 @@ def test_the_first_prompt_to_another_session_is_that_sessions_and_this_one_plays
         assert page.run(cell) == "ok"
     model_server.enqueue("Helper.")
     assert page.add(f"%%kin --session helper{how}\nHelp.") == "ok"
-    assert "Live from here" not in page.said
+    assert "Playback left" not in page.said
     assert prompts_sent(model_server) == ["Help."]
     assert page.run(page.cells[2]) == "ok"
     assert "Noted." in page.said
@@ -121,7 +121,7 @@ def test_a_named_session_that_asked_again_and_took_back_stands_where_it_stood(pa
     page.save()
     for _ in range(2):
         assert set(page.restart_and_run_all()) == {"ok"}
-        assert "Took back turn 3" in page.said
+        assert "Undid turn 3" in page.said
         page.save()
     model_server.enqueue("Helper 4.")
     page.add("%%kin --session helper\nOnce more.")
@@ -154,7 +154,7 @@ def test_where_playback_could_not_begin_a_command_that_asks_does_not_either(page
     assert page.run(page.cells[0], person=person) == "error"
     page.type(ask)
     assert page.run(page.cells[-1], person=person) == "error"
-    assert page.said.startswith("`%kin replay` failed above")
+    assert page.said.startswith("The recording was not loaded by the `%kin replay` above")
     assert len(model_server.requests) == 3
 
 
@@ -179,7 +179,7 @@ def test_what_is_advised_is_for_that_session(page, model_server, command):
     assert set(page.restart_and_run_all()) == {"ok"}
     assert page.add(command) == "error"
     live = "`%kin --session helper live`"
-    assert f"session helper is in playback: nothing was done. {live} to go on where it ends" in page.said
+    assert f"session helper plays a recording. To continue from its end: {live}" in page.said
     for cell in ("%kin --session helper live", "%kin --session helper undo", "%%kin --session helper\nOnce more."):
         assert page.add(cell) == "ok"
     assert prompts_sent(model_server) == ["Help.", "Once more."]

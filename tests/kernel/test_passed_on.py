@@ -225,7 +225,7 @@ def test_it_is_played_and_gone_on_with_from_what_the_page_shows(page, model_serv
     page.cells[-1]["id"] = "next"
     assert page.ask(page.cells[-1]) == "ok", page.said
     begins = [] if scene in {failed_after_a_clear, cleared_and_asked_again} else ["Say one.", "Add a note."]
-    assert ("The conversation goes on without" in page.said) == (scene in MISSING)
+    assert ("The conversation continues without" in page.said) == (scene in MISSING)
     sent = [*begins, *(f"Prompt {each[0]}." for each in stands.split()), "Prompt Z."]
     assert [*dict.fromkeys(prompts_sent(model_server))] == sent
 
@@ -237,7 +237,7 @@ def test_what_the_page_has_lost_is_named_where_the_conversation_goes_on(page, mo
     page.run_all()
     work.ask("D")
     assert (
-        "The conversation goes on without 1 record\n  Their cells were deleted, so the model is not told of them"
+        "The conversation continues without 1 record\n  Their cells were deleted, so the model does not see them"
         in page.said
     )
 
@@ -259,7 +259,7 @@ def test_a_last_prompt_that_failed_says_how_to_ask_it_again(page, model_server):
     for _ in range(2):
         assert set(page.run_all()) == {"ok"}
         assert page.said.startswith(
-            "This is turn 3, which has no answer\n  It is shown as it ended. To ask it anew: `%kin live`, then run this cell again."
+            "Turn 3 has no answer\n  It is shown as it ended. To ask the model again: `%kin live`, then run this cell again."
         )
         page.save()
     assert len(model_server.requests) == asked

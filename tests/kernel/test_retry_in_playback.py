@@ -70,8 +70,8 @@ def test_retry_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_
     model_server.enqueue("I leave it.")
     model_server.enqueue("On.")
     text = ok(kin, "%%kin --retry\nLeave x.", cell="c2")
-    assert "Took back turns 2, 3" in text
-    assert "Live from here: this notebook is in playback no more" in text
+    assert "Undid turns 2, 3" in text
+    assert "Playback left: this notebook is asks the model from here on" in text
     assert "I leave it." in text
     sent = model_server.requests[4]["messages"]
     assert [each["content"] for each in sent[1:]] == ["Say one.", "One.", "Leave x."]
@@ -93,7 +93,7 @@ def test_retry_of_an_unchanged_prompt_asks_it_anew(kin, model_server):
 
 def test_with_nobody_there_retry_is_an_error_and_nothing_moves(kin, model_server, tmp_path):
     said = error(kin, "%%kin --retry\nLeave x.", cell=None, allow_stdin=False)
-    assert said.startswith("No recorded answer: ")
+    assert said.startswith("No saved answer: ")
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
     assert "One." in ok(kin, f"%%kin\n{PROMPTS[0]}", cell=None, allow_stdin=False), "it plays on"
     assert len(model_server.requests) == 4
@@ -103,14 +103,14 @@ def test_a_new_cell_after_the_last_turn_goes_on_and_says_so(kin, model_server):
     model_server.enqueue("Four.")
     run(kin, "%env KIN_RECORD=new")
     text = ok(kin, "%%kin\nSay four.", cell="c9")
-    assert "Live from here" in text
+    assert "Playback left" in text
     assert "Four." in text
     assert len(model_server.requests[-1]["messages"]) == 10
 
 
 def test_commands_of_a_conversation_say_what_there_is_in_playback(kin):
     assert "Three." in ok(kin, "%kin last", cell="c9")
-    assert "`%kin live` to go on where the recorded conversation ends" in ok(kin, "%kin cost", cell="c9")
+    assert "To continue it with a model: `%kin live`" in ok(kin, "%kin cost", cell="c9")
     assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb --portable" in ok(kin, "%kin save", cell="c9")
 
 

@@ -9,7 +9,7 @@ from page import NOTE, Page, forget_log, prompts_sent
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
-NOBODY = "No recorded answer: No cell of this notebook has a recorded answer to this text."
+NOBODY = "No saved answer: No cell of this notebook has a recorded answer to this text."
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_one_between_does_not_have_those_below_asked_again(mate, model_server, t
 def test_answers_that_were_saved_away_are_not_asked_for_again(mate, model_server):
     """Ctrl-S while all outputs were gone: what came after the recording is in no file any more."""
     assert mate.run_all(save=True) == ["ok", "ok", "error"]
-    assert mate.said.startswith("No recorded answer: ")
+    assert mate.said.startswith("No saved answer: ")
     assert len(model_server.requests) == 3
 
 

@@ -64,7 +64,7 @@ def test_a_portable_cell_that_was_changed_plays_nothing_and_calls_no_model(asked
     run(asked, "%kin save talk.ipynb --portable")
     holder = load_notebook(tmp_path / "talk.ipynb")["cells"][1]["source"]
     assert "was changed after it was recorded" in failed(asked, holder.replace("A number", "Two numbers"))
-    assert "plays nothing and calls no model" in failed(asked, "%%kin\nAnything?")
+    assert "there is no saved answer for this cell" in failed(asked, "%%kin\nAnything?")
     assert len(model_server.requests) == 2
 
 
@@ -178,7 +178,7 @@ def test_the_notice_says_what_was_saved_how_to_run_it_and_how_to_play_it_once(as
     lines = shown(asked, run(asked, "%kin save plain --plain")).split("\n  ")[:2]
     assert lines == [
         f"Saved {tmp_path / 'plain.ipynb'}",
-        "It needs no kin_nb, and holds no recording: what the session did, as cells.",
+        "It runs without kin_nb, as ordinary cells, and contains no recording.",
     ]
 
 
@@ -208,7 +208,7 @@ def test_what_is_saved_is_played_and_its_progress_gives_way_to_the_notice(playin
     assert texts[0] == "Saved own.kin.ipynb. Playing it once in a copy, 600 s at most; interrupt ends that"
     assert texts[1:-1] == [f"{texts[0]}: cell {n} of 4" for n in range(1, 5)]
     assert "Stopped at cell 4: FileNotFoundError: [Errno 2] No such file or directory: 'sales.csv'" in texts[-1]
-    assert "Once what stops it is fixed, anyone can run it without a key" in texts[-1]
+    assert "When that is fixed, anyone can run it without a key" in texts[-1]
     assert "To play it whole: kin-nb save own.kin.ipynb --check" in texts[-1]
     own_notebook(tmp_path / "own.ipynb", "x = 1")
     console = playing.run("%kin save", cell=None)

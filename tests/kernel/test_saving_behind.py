@@ -29,8 +29,8 @@ def page(kin: LiveKernel, opens, model_server, tmp_path) -> Page:
 def test_cells_that_the_file_does_not_have_yet_are_counted(page):
     said = page.command("%kin save")
     assert "2 cells ran since n.ipynb was written" in said
-    assert "n.ipynb has no cell for 1 of the prompts, so they stand at the end" in said
-    assert "save the notebook (Ctrl-S) and run %kin save again" in said
+    assert "n.ipynb has no cell for 1 of the prompts, so they are at the end" in said
+    assert "save the notebook (Ctrl-S) and run `%kin save` again" in said
 
 
 def test_once_the_file_is_written_nothing_is_said_and_all_is_there(page, tmp_path):
@@ -49,7 +49,7 @@ def test_a_cell_that_is_run_again_shows_something_else_than_the_file(page):
     page.add(COUNTING)
     said = page.command("%kin save")
     assert (
-        "1 cell ran since n.ipynb was written: that file is what was saved here, without it or with what it showed"
+        "1 cell ran since n.ipynb was last saved: the session notebook is made from that file, without it or with what it showed"
         in said
     )
 
@@ -67,7 +67,7 @@ def test_a_prompt_whose_cell_was_deleted_stands_at_the_end_and_no_advice_is_give
     del page.cells[0]
     page.save()
     said = page.command("%kin save")
-    assert "n.ipynb has no cell for 1 of the prompts, so they stand at the end" in said
+    assert "n.ipynb has no cell for 1 of the prompts, so they are at the end" in said
     assert "Ctrl-S" not in said
 
 

@@ -13,7 +13,7 @@ from kin_nb.replay.format.notebook_reader import load_notebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
-UNKNOWN = "Which file this notebook is in is not known (moved since its kernel began?)"
+UNKNOWN = "The kernel does not know this notebook's file (was it moved?)"
 OWN = "numbers = [7]"
 
 

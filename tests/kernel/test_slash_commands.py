@@ -36,9 +36,9 @@ def test_a_command_is_the_whole_text_of_a_cell(kin, model_server, workspace):  #
     model_server.enqueue("I write.", calls=[WRITE])
     model_server.enqueue("Written.")
     assert "Written." in ok(kin, "%%kin --mode auto-approve\nWrite b.")
-    assert ok(kin, "%%kin\n/undo").startswith("Took back turn 1\n  removed: b.txt +0 -1")
+    assert ok(kin, "%%kin\n/undo").startswith("Undid turn 1\n  removed: b.txt +0 -1")
     assert not (workspace / "b.txt").exists()
-    assert ok(kin, "%kin redo").startswith("Gave back turn 1")
+    assert ok(kin, "%kin redo").startswith("Restored turn 1")
     assert "tokens in" in ok(kin, "%%kin\n/cost\n")
     assert "write_file" in ok(kin, "%kin context")
     assert len(model_server.requests) == 2
@@ -70,7 +70,7 @@ def test_the_kin_kernel_knows_the_same_commands(kin_kernel, model_server):
     model_server.enqueue("x is 1.")
     assert "x is 1." in ok(kin_kernel, "What is x?")
     assert "1 turn" in ok(kin_kernel, "/cost")
-    assert ok(kin_kernel, "/undo").startswith("Took back turn 1")
+    assert ok(kin_kernel, "/undo").startswith("Undid turn 1")
     assert "Did you mean /undo?" in error(kin_kernel, "/undoo")
     model_server.enqueue("Names.")
     assert "Names." in ok(kin_kernel, "/etc/hosts has what?")
@@ -163,8 +163,10 @@ def test_in_playback_commands_about_the_conversation_say_so(tmp_path):
     with Headless.start(workspace, environment(tmp_path / "other")) as kernel:
         kernel.ok(saved["cells"][0]["source"])
         for name in ("cost", "context", "resume", "load x.json"):
-            assert error_text(kernel.run(f"%%kin\n/{name}")).startswith("This notebook is in playback"), name
-        assert error_text(kernel.run("%%kin\n/clear")).startswith("NotRecorded: No clear is recorded in this cell")
+            assert error_text(kernel.run(f"%%kin\n/{name}")).startswith("This notebook plays a recording"), name
+        assert error_text(kernel.run("%%kin\n/clear")).startswith(
+            "NotRecorded: Nothing was done: this cell has no recorded clear"
+        )
         assert "/undo [N]" in shown(kernel.ok("%%kin\n/help"))
         assert "x is 1." in shown(kernel.ok("%%kin\nWhat is x?"))
-        assert shown(kernel.ok("%%kin\n/undo")).startswith("Took back turn 1")
+        assert shown(kernel.ok("%%kin\n/undo")).startswith("Undid turn 1")

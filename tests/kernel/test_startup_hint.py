@@ -16,7 +16,7 @@ from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.kernel
 
-OFFER = "Session of a moment ago, 1 turn: %kin resume goes on with it.\n"
+OFFER = "Last session here: a moment ago, 1 turn. To continue it: %kin resume\n"
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ class Talk:
 
     def _turn(self, cell: Raw, turn: Raw, before: Raw | None, requests: Sequence[Raw]) -> None:
         prompt = cell["source"].partition("\n")[2]
-        fresh = "--fresh" in cell["source"].partition("\n")[0]
+        fresh = "--new" in cell["source"].partition("\n")[0]
         expected = [] if fresh else list(_said(self.line(before)))
         expected.append(("user", prompt))
         for number, request in enumerate(requests):

@@ -161,7 +161,7 @@ class PageHistory:
 
     def ask_fresh(self, x: int, y: int) -> None:
         self._answer()
-        self._asked(self._new(f"%%kin --fresh\nPrompt {self.count}.", y))
+        self._asked(self._new(f"%%kin --new\nPrompt {self.count}.", y))
 
     def ask_named(self, x: int, y: int) -> None:
         self._answer()
@@ -206,7 +206,7 @@ class PageHistory:
         known = self.talk.cell(cell["id"])
         if known is None or all(raw["id"] != turn["id"] for raw in known.records):
             return None
-        again = any(option in line for option in ("--retry", "--live", "--fresh"))
+        again = any(option in line for option in ("--retry", "--live", "--new"))
         return None if again and turn["id"] in self.talk.made else turn
 
     def _saved_ids(self, record: str) -> set[str]:
@@ -217,10 +217,10 @@ class PageHistory:
         prompts = [cell for cell in self._answered() if cell["source"].startswith("%%kin")]
         if prompts:
             cell = prompts[x % len(prompts)]
-            for other in ("--retry ", "--live ", "--fresh "):
+            for other in ("--retry ", "--live ", "--new "):
                 cell["source"] = cell["source"].replace(other, "")
             line, _, text = cell["source"].partition("\n")
-            rest = " ".join(word for word in line.split()[1:] if word not in {"--retry", "--live", "--fresh"})
+            rest = " ".join(word for word in line.split()[1:] if word not in {"--retry", "--live", "--new"})
             cell["source"] = f"%%kin {option} {rest}".rstrip() + "\n" + text
             self._answer()
             self.run(cell)

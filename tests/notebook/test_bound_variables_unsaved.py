@@ -17,7 +17,7 @@ from tests.notebook.recorded import Lived, data_of, living
 pytestmark = pytest.mark.kernel
 
 BINDS = "from pathlib import Path\nwith Path('ran.txt').open('a') as file: _ = file.write('ran')\nwhole = 2"
-MISSING = "Missing: `whole`, since this answer's Python does not run again\n"
+MISSING = "Missing variables: `whole`. The Python code of this answer did not run again\n"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,9 @@ def test_the_outputs_of_the_turn_are_as_they_were(lived):
         played = kernel.ok("%%kin --mode auto-approve\nBind whole.")
     (before,) = lived.cells
     assert data_of(played)[:-1] == data_of(before)
-    assert shown(played).rpartition("\n")[2] == "  To make a notebook whose cells bind that: kin-nb save plain.ipynb"
+    assert (
+        shown(played).rpartition("\n")[2] == "  To make a notebook whose cells assign them: `kin-nb save plain.ipynb`"
+    )
 
 
 def test_the_advice_of_the_notice_helps(lived, tmp_path):

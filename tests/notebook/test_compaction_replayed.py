@@ -111,16 +111,16 @@ def test_in_playback_a_command_that_was_not_recorded_does_nothing_and_says_so(li
     said = error_text(playing.run(f"%kin {command}"))
     name = "undo 1" if command == "undo" else command
     assert said.startswith(
-        f"NotRecorded: No {name} is recorded in this cell, and this notebook is in playback: nothing was"
+        f"NotRecorded: Nothing was done: this cell has no recorded {name}, and this notebook plays a"
     )
-    assert "`%kin live` to go on where it ends" in said
+    assert "To continue from its end: `%kin live`" in said
     assert len(lived.requests) == asked
 
 
 @pytest.mark.parametrize("command", ["context", "diff"])
 def test_in_playback_there_is_no_conversation_that_other_commands_could_speak_of(playing, command):
     said = error_text(playing.run(f"%kin {command}"))
-    assert said.startswith("This notebook is in playback: there is no conversation to ")
+    assert said.startswith("This notebook plays a recording: there is no conversation to ")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ NO_UNDO = "There is nothing to undo: no turn has run in this conversation."
 NO_REDO = "There is nothing to redo: nothing was undone since the last prompt."
 NO_COMPACTION = "Nothing to compact yet: nothing was said in this conversation."
 PROMPT = "%%kin\nHello."
-TOOK_BACK, GAVE_BACK = "Took back turn 1", "Gave back turn 1"
+TOOK_BACK, GAVE_BACK = "Undid turn 1", "Restored turn 1"
 
 CASES = {
     "a clear first": [("clear", CLEARED)],
@@ -144,7 +144,7 @@ def test_a_command_in_a_cell_that_the_file_does_not_have_says_that_nothing_is_re
     page.answered(PROMPT, "Hi.")
     page.save()
     page.restart()
-    assert page.command("%kin undo").startswith("No undo 1 is recorded in this cell")
+    assert page.command("%kin undo").startswith("Nothing was done: this cell has no recorded undo 1")
 
 
 def test_a_clear_first_knows_the_commit_of_the_workspace_and_so_does_what_comes_after_it(page):

@@ -150,7 +150,7 @@ def test_lived_where_the_file_is_not_known_it_is_tagged_too_and_the_notice_names
     notice = shown(lived.ran[-1])
     assert "A replay stops at cell 5: data.csv is not there." in notice
     assert "Cell 2 ended in an error and may fail again" in notice
-    assert "Once what stops it is fixed, anyone can run it without a key" in notice
+    assert "When that is fixed, anyone can run it without a key" in notice
     (lived.workspace / "data.csv").write_text("a")
     done = kin_nb("replay", lived.notebook, "--output-dir", tmp_path / "ran", home=tmp_path / "mate", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

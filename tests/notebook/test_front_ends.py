@@ -113,7 +113,7 @@ def test_the_session_has_what_these_tests_speak_of(lived):
     assert said[2] == "[edit_file] a_b.py · +1 -1 · done · approved by you"
     assert said[3].startswith("[bash] echo 50% of $HOME & exit 3 · ")
     assert "$0.0" in said[5]
-    assert said[6] == "Took back turn 1"
+    assert said[6] == "Undid turn 1"
 
 
 def test_every_card_keeps_its_facts_in_order_with_all_styles_and_attributes_gone(notebook):

@@ -60,7 +60,7 @@ def test_in_default_mode_an_edit_is_refused_and_both_the_person_and_the_agent_ar
     assert told["role"] == "tool"
     for text in (told["content"], shown(lived.named["default mode"])):
         assert "edit_file was refused" in text
-        assert "nobody can answer here" in text
+        assert "No one can approve it here" in text
         assert "%%kin --mode auto-approve" in text
 
 
@@ -160,9 +160,9 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
             kernel.ok(cell["source"])
         refused = error_text(kernel.run("%%kin\nAnd y?"))
         assert refused.startswith(
-            "NotRecorded: No recorded answer: No cell of this notebook has a recorded answer to this text."
+            "NotRecorded: No saved answer: No cell of this notebook has a recorded answer to this text."
         )
-        assert "No model was asked, since nobody is here to see what it does" in refused
+        assert "No model was asked, because no user can watch it here" in refused
         assert "nothing new to save" in error_text(kernel.run("%kin save more"))
         assert len(server.requests) == asked
         kernel.ok("%kin live")
@@ -204,7 +204,7 @@ def test_after_a_failed_replay_no_cell_asks_a_model(lived, tmp_path):
     with Headless.start(tmp_path, {**lived.environment, "JPY_SESSION_NAME": str(damaged)}) as kernel:
         assert "damaged.ipynb, cell 2, turn 1: it was changed" in error_text(kernel.run(nb["cells"][0]["source"]))
         for cell in (nb["cells"][1]["source"], "%%kin\nSomething new."):
-            assert error_text(kernel.run(cell)).startswith("`%kin replay` failed above")
+            assert error_text(kernel.run(cell)).startswith("The recording was not loaded by the `%kin replay` above")
         assert len(server.requests) == asked
         kernel.ok("%kin live")
         server.enqueue("Here I am.")

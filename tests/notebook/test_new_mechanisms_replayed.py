@@ -73,25 +73,25 @@ def words_of(request: dict[str, Any]) -> str:
 
 def test_a_dmail_is_a_marked_card_before_the_reply_that_it_led_to(lived):
     assert kinds_of(lived.cells[0]) == ["reply", "call", "reply", "call", "dmail", "reply", "receipt"]
-    assert "[D-Mail: went back to before step 1, with this message]\n  It is long." in shown(lived.cells[0])
+    assert "[Rewind (D-Mail): back to before step 1, with this message]\n  It is long." in shown(lived.cells[0])
     assert "a line of a long file" not in words_of(lived.requests[2])
 
 
 def test_the_person_sees_what_the_model_was_reminded_of(lived):
     assert kinds_of(lived.cells[1]) == ["call", "call", "call", "told", "reply", "receipt"]
-    assert "[kin_nb told the model: You repeat yourself: the same call 3 times in a row" in shown(lived.cells[1])
+    assert "[kin_nb to the model: You repeat yourself: the same call 3 times in a row" in shown(lived.cells[1])
 
 
 def test_calls_side_by_side_stand_in_call_order_and_the_repeated_one_says_so(lived):
     lines = [line for line in shown(lived.cells[2]).splitlines() if line.startswith("[bash]")][:3]
     assert lines[0].startswith("[bash] sleep 0.5; echo slow · done")
     assert lines[1] == "[bash] sleep 0.1; echo quick · done"
-    assert lines[2] == "[bash] sleep 0.1; echo quick · done · run once, with the same call before it"
+    assert lines[2] == "[bash] sleep 0.1; echo quick · done · ran once, together with the same call before it"
 
 
 def test_pruned_results_are_a_quiet_line(lived):
     assert kinds_of(lived.cells[3]) == ["pruned", "reply", "receipt"]
-    assert "[3 old tool results shortened, to make room]" in shown(lived.cells[3])
+    assert "[3 old tool results shortened, to fit the context window]" in shown(lived.cells[3])
     assert "a line of a long file" not in words_of(lived.requests[-1])
 
 

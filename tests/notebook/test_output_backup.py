@@ -11,8 +11,8 @@ from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
 from tests.notebook.conversation_model import read_page
 from tests.notebook.in_process_page import InProcessPage, shown
 
-KEPT_HERE = "The answers of the cells below are kept here\n  They play when these cells run again."
-PLAYS = "Recorded answers are shown"
+KEPT_HERE = "This output keeps the answers of the cells below\n  They are shown when those cells run again."
+PLAYS = "Saved answers are shown"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.notebook.conversation_model import copy_of, read_page
 from tests.notebook.in_process_page import InProcessPage, prompts_sent, replies, shown
 
 FIRST, SECOND = "%%kin\nFirst.", "%%kin\nSecond."
-AGAIN = "Another cell asked it. To ask it anew: `%kin live`, then run this cell again."
+AGAIN = "Another cell asked it. To ask the model again: `%kin live`, then run this cell again."
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_cell_that_was_deleted(lived):
     del lived.cells[0]
     assert plays(lived) == [["Two."]]
     assert goes_on(lived) == ["Second."]
-    assert "The conversation goes on without 1 record" in json.dumps(lived.cells[-1])
+    assert "The conversation continues without 1 record" in json.dumps(lived.cells[-1])
 
 
 @pytest.mark.row("edited")
@@ -136,7 +136,7 @@ def test_an_answer_that_was_undone(lived, model_server):
     assert lived.run(lived.type("%kin undo")) == ""
     assert not file.exists()
     assert plays(lived) == [["One."], ["Two."], ["I write.", "Three."], []]
-    assert shown(lived.cells[-1])[0].startswith("Took back turn 3")
+    assert shown(lived.cells[-1])[0].startswith("Undid turn 3")
     assert goes_on(lived) == ["First.", "Second."]
     assert not file.exists()
 
@@ -252,7 +252,7 @@ def test_cleared_outputs_of_a_notebook_that_was_never_saved(lived, monkeypatch, 
     lived.answered("%%kin\nThird.", "Three.")
     (log, *_) = [path for path in (lived.home / "kin" / "sessions").glob("*/log.jsonl") if "Two." in path.read_text()]
     errors = lived.restart_and_run_all(stops=False)
-    assert "No recorded answer" in errors[0]
+    assert "No saved answer" in errors[0]
     assert "kin-nb save SESSION NOTEBOOK.ipynb" in errors[0]
     target = lived.file.with_name("healed.ipynb")
     SaveCommand(log.parent.name, target).run()
@@ -283,9 +283,7 @@ def test_an_answer_that_failed(lived, model_server):
     assert lived.run(failed) != ""
     then = shown(failed)
     assert plays(lived) == [["One."], ["Two."], []]
-    assert shown(failed)[0].startswith(
-        "This is turn 3, which has no answer\n  It is shown as it ended. To ask it anew:"
-    )
+    assert shown(failed)[0].startswith("Turn 3 has no answer\n  It is shown as it ended. To ask the model again:")
     assert shown(failed)[1] == then[0]
 
 
@@ -306,7 +304,7 @@ def test_a_record_that_was_edited_by_hand(lived, model_server):
     edited(lived.cells[1])
     lived.save()
     lived.restart()
-    assert "Live from here" in lived.command("%kin live") or lived.command("%kin status")
+    assert "Playback left" in lived.command("%kin live") or lived.command("%kin status")
     lived.answered("%%kin\nThird.", "Three.")
     assert prompts_sent(model_server) == ["Third."]
 
@@ -318,7 +316,7 @@ def test_a_new_prompt_where_no_user_can_answer(lived, model_server):
     lived.restart()
     errors = lived.run_all(cell_id=False)
     assert errors[:2] == ["", ""]
-    assert errors[2].startswith("No recorded answer: ")
+    assert errors[2].startswith("No saved answer: ")
     assert shown(new) == [errors[2]]
     assert len(model_server.requests) == 2
 

@@ -139,7 +139,7 @@ def test_an_undo_that_was_not_recorded_is_an_error_in_playback_and_changes_nothi
         kernel.ok(lived.nb["cells"][0]["source"])
         said = error_text(kernel.run("%kin undo 2"))
         assert said.startswith(
-            "NotRecorded: No undo 2 is recorded in this cell, and this notebook is in playback: nothing was"
+            "NotRecorded: Nothing was done: this cell has no recorded undo 2, and this notebook plays a"
         )
         assert files(lived.workspace) == {"a.txt": "w\n", "b.txt": "one\n"}
         for cell in acting(lived.nb["cells"]):
@@ -178,7 +178,7 @@ def test_what_was_played_can_be_taken_back_once_it_is_live(lived, tmp_path):
         with Headless.start(workspace, environment(home)) as kernel:
             kernel.ok(lived.nb["cells"][0]["source"])
             kernel.ok("%kin live")
-            assert "Took back turn 3" in shown(kernel.ok("%kin undo"))
+            assert "Undid turn 3" in shown(kernel.ok("%kin undo"))
             server.enqueue("Going on.")
             kernel.ok("%%kin\nGo on.")
     said = [message.get("content") or "" for message in server.requests[0]["messages"]]

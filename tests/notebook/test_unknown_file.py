@@ -7,7 +7,7 @@ import pytest
 from kin_nb.replay.commands.save import SaveCommand
 from tests.notebook.in_process_page import InProcessPage, prompts_sent, shown
 
-NOT_LOOKED_UP = "Recorded answers could not be looked up: this notebook's file is not known here"
+NOT_LOOKED_UP = "Saved answers cannot be shown: the kernel does not know this notebook's file"
 
 ADVICE = (
     "To show them: restart, and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt; or open a copy that "

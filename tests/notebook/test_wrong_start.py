@@ -121,23 +121,25 @@ def test_a_way_of_asking_that_there_is_not(kernel, home):
     write_config(home, NOBODY)
     kernel.ok("import os; os.environ['KIN_APPROVAL'] = 'telepathy'")
     try:
-        assert said(kernel.run(PROMPT)).startswith('KIN_APPROVAL = "telepathy" is no way to ask.')
+        assert said(kernel.run(PROMPT)).startswith('KIN_APPROVAL must be widget, stdin, headless; got "telepathy".')
     finally:
         kernel.ok("del os.environ['KIN_APPROVAL']")
 
 
-@pytest.mark.parametrize("cell", ["%%kin\n  \n\n", "%%kin\n# NBVAL_IGNORE_OUTPUT\n"])
+@pytest.mark.parametrize(
+    "cell", ["%%kin", "%%kin\n", "%%kin --no-tools\n", "%%kin\n  \n\n", "%%kin\n# NBVAL_IGNORE_OUTPUT\n"]
+)
 def test_an_empty_prompt(kernel, cell):
-    assert said(kernel.run(cell)) == "The prompt is empty: write what you want done below %%kin."
+    assert said(kernel.run(cell)) == "The prompt is empty. Write it below the %%kin line."
 
 
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
-        ("%%kin --fast\nHello?", "%%kin: unrecognized arguments: --fast. Usage: %%kin [--mode MODE]"),
-        ("%%kin fix it\nHello?", "%%kin: unrecognized arguments: fix it. Usage: %%kin [--mode MODE]"),
-        ("%%kin --mode\nHello?", "%%kin: argument --mode: expected one argument. Usage:"),
-        ('%%kin --mode "plan\nHello?', "%%kin: No closing quotation."),
+        ("%%kin --fast\nHello?", "%%kin: unknown option --fast. %%kin --help lists all."),
+        ("%%kin fix it\nHello?", "%%kin: `fix` is not an option. Write the prompt below the %%kin line."),
+        ("%%kin --mode\nHello?", "%%kin: --mode needs a value."),
+        ('%%kin --mode "plan\nHello?', "%%kin: a quotation mark is not closed."),
         (
             "%%kin --mode yolo\nHello?",
             'Unknown mode "yolo". That is a policy; its mode is auto-approve.\nModes: default, plan, accept-edits, auto-approve.',
@@ -157,8 +159,11 @@ def test_what_was_mistyped_is_answered_with_what_there_is(fresh, cell, text):
 
 
 def test_a_notebook_that_asks_already_is_not_made_to_twice(fresh):
-    assert shown(fresh.ok("%kin live")).startswith("Live: each prompt asks the model, also where an answer is recorded")
-    assert said(fresh.run("%kin live")) == "This notebook is live already."
+    assert shown(fresh.ok("%kin live")).startswith("Live: each prompt asks the modelCells with a saved answer too.")
+    assert (
+        said(fresh.run("%kin live"))
+        == "Nothing to leave: this notebook does not play a recording. Prompts ask the model."
+    )
 
 
 @pytest.fixture

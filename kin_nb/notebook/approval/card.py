@@ -83,8 +83,8 @@ class Card(Generic[Answer]):
 
 
 ANOTHER_CLIENT = Html(
-    "<div><b>A click was ignored: it came from a page that did not run this cell.</b><br>\n"
-    "Answer where the cell was run. If that page was closed or reloaded, interrupt the kernel and run the cell again.</div>"
+    "<div><b>Your click was ignored: this page did not run the cell.</b><br>\n"
+    "Answer on the page that ran it. If that page was closed or reloaded, interrupt the kernel and run the cell again.</div>"
 )
 
 FOCUS = Html("<style>.kin-card :focus-visible{outline:2px solid currentColor!important;outline-offset:1px}</style>")

@@ -16,6 +16,7 @@ from kin_nb.notebook.approval.widget import CardPlace, ask_by_widget, choices, e
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.main_thread_loop import SubmitMain
 from kin_nb.notebook.tap import TapRun
+from kin_nb.replay.environment import VARIABLE
 
 _HOLDS = {"session": "allow for this session", "always": "allow always"}
 _WORDS = {"session": "s", "always": "a", "s1": "s", "a1": "a"}
@@ -23,7 +24,7 @@ _WORDS = {"session": "s", "always": "a", "s1": "s", "a1": "a"}
 _EDIT = ("e", "edit")
 _TRIES = 3
 _HOW = "n = refuse, other text = refuse and tell the agent: "
-_NOT_HERE = "Editing this needs the notebook: here one line can be typed. y = allow it as it is"
+_NOT_HERE = "Only one line can be edited here; edit longer text in JupyterLab. y = allow it unchanged"
 
 
 async def ask_by_stdin(
@@ -43,7 +44,7 @@ async def ask_by_stdin(
             typed = (await submit_main(partial(read_line, "edit: "))).strip()
             if typed and typed != original_text(request).strip():
                 return ApprovalDecision(approved=True, edited_args=edited_args(request, typed))
-            prompt = f"Nothing was changed. y = allow it as it is\n{_HOW}"
+            prompt = f"Nothing was changed. y = allow it unchanged\n{_HOW}"
     return ApprovalDecision(approved=False, message="no answer")
 
 
@@ -157,15 +158,17 @@ def channel_without_widgets(io: CellOutput) -> Channel:
 
 
 def refuse_headless(request: ApprovalRequest) -> ApprovalDecision:
-    """Nobody can answer here: a refusal that says how to allow it."""
+    """Refuse where no one can answer. The note names the narrowest way to allow the call: a rule only where one may."""
     if request.without_undo:
         message = FREE_SPACE.format(tool=request.tool_name, reason=request.reason)
         return ApprovalDecision(approved=False, message=message, by="headless")
-    message = (
-        f"{request.tool_name} was refused: it needs approval ({request.reason}) and nobody can answer here. "
-        "To allow it, open the notebook in JupyterLab, or use `%%kin --mode auto-approve`, "
-        "or `kin-nb replay --tools --approve recorded`."
-    )
+    ways = ["run the notebook in JupyterLab to be asked"]
+    if any(scope.may_last for scope in request.scopes):
+        ways.append(f"allow it in config.toml (`[tools.{request.tool_name}] allowlist`)")
+    if VARIABLE in os.environ:
+        ways.append("replay with `--approve recorded` if you trust the recording")
+    advice = f"{ways[0][0].upper()}{', or '.join(ways)[1:]}"
+    message = f"{request.tool_name} was not run: {request.reason}.\nNo one can approve it here. {advice}."
     return ApprovalDecision(approved=False, message=message, by="headless")
 
 
@@ -176,4 +179,4 @@ def _forced() -> Channel | None:
     try:
         return Channel(wanted)
     except ValueError:
-        raise ConfigError(f'KIN_APPROVAL = "{wanted}" is no way to ask. Known: {", ".join(Channel)}.') from None
+        raise ConfigError(f'KIN_APPROVAL must be {", ".join(Channel)}; got "{wanted}".') from None

@@ -132,7 +132,7 @@ async def ask_question_by_stdin(question: Question, submit_main: SubmitMain, ask
         answer = read_reply(await submit_main(partial(read_line, asking(prompt_text(question)))), question)
         if answer:
             return answer
-    raise ToolError("The person gave no answer. Decide yourself, and say what you assumed.")
+    raise ToolError("The user gave no answer. Decide yourself, and say what you assumed.")
 
 
 def _html(question: Question) -> Html:

@@ -152,7 +152,9 @@ class HunkSelection:
 class SideBySide(Collapsible):
     def __init__(self, preview: Preview) -> None:
         self._patch, self._html = preview.body, html_widget(NOTHING)
-        super().__init__("Side by side", "Hide side by side", "Show before and after beside each other", [self._html])
+        super().__init__(
+            "Side by side", "Hide side by side", "Show the text before and after in two columns", [self._html]
+        )
 
     def toggle(self) -> None:
         """Drawn when somebody wants to see it: it is large."""

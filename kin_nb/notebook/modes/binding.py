@@ -99,26 +99,30 @@ class BindingOffer:
         rest = f"{_names(absent)} {'is' if len(absent) == 1 else 'are'} missing" if absent else "no variable is missing"
         match outcome.how:
             case "left":
-                return render_notice(f"This answer's Python was not run again: {names}", more)
+                return render_notice(f"The Python code of this answer was not run again: {names}", more)
             case "ran":
                 why = "" if outcome.asked else f" ({outcome.why})"
-                return render_notice(f"This answer's Python ran again: {rest if absent else names}{why}", more)
+                return render_notice(
+                    f"The Python code of this answer ran again: {rest if absent else names}{why}", more
+                )
             case "failed":
-                title = f"This answer's Python failed when it ran again: {one_line(outcome.why)}"
+                title = f"The Python code of this answer failed when it ran again: {one_line(outcome.why)}"
                 advice = f"Afterwards {rest}. Fix what the code needs, then run this cell again."
                 return render_notice(title, [advice, *more], kind="error")
             case "refused":
-                title = f"This answer's Python was not run again: {rest}"
+                title = f"The Python code of this answer was not run again: {rest}"
                 return render_notice(title, [*outcome.why.splitlines(), *more])
 
     def _headless(self, missing: MissingVariables) -> Output:
         own = notebook_file(self._recorded.shell)
         name = shlex.quote(own.name) if own is not None else "NOTEBOOK.ipynb"
         lines = [
-            "Cells of this notebook use what it bound, and no user can be asked here.",
-            f"To make a notebook whose cells bind that: kin-nb save {name}",
+            "Cells of this notebook use these variables, and no user can be asked here.",
+            f"To make a notebook whose cells assign them: `kin-nb save {name}`",
         ]
-        return render_notice(f"Missing: {_names(missing.names)}, since this answer's Python does not run again", lines)
+        return render_notice(
+            f"Missing variables: {_names(missing.names)}. The Python code of this answer did not run again", lines
+        )
 
 
 class _Rerun:
@@ -145,7 +149,7 @@ class _Rerun:
         self._agent.set_ask(ask)
         try:
             if not isinstance(self._agent.tool_manager.get(Python.get_name()), Python):
-                return _Outcome("refused", f"Your own tool {Python.get_name()} has the place of the one that ran it.")
+                return _Outcome("refused", f"Your own tool {Python.get_name()} replaces the one that ran it.")
         except ToolError as error:
             return _Outcome("refused", str(error))
         why = ""
@@ -178,7 +182,9 @@ class _Rerun:
 
     def _question(self, reason: str) -> Question:
         sources = tuple(part.source for part in self._missing.code)
-        title = f"This answer bound {_names(self._missing.names)}. Run its Python again?"
+        title = (
+            f"Cells below need {_names(self._missing.names)}, which this answer assigned. Run its Python code again?"
+        )
         return Question(title, (_RUN, _LEAVE), own_words=False, reason=reason, code=sources)
 
     def _place(self, question: Question) -> CardPlace:

@@ -95,18 +95,18 @@ class LiveMode:
         known = self._known(cell)
         turn = next((each for each in reversed(known) if isinstance(each, TurnRecord)), None)
         asked_again = self.always
-        if (options.live or options.retry or options.fresh) and turn is not None and turn.id not in self._before:
+        if (options.live or options.retry or options.new) and turn is not None and turn.id not in self._before:
             asked_again = True  # it was made here: the cell is run again to do so again
         if turn is not None and (options.cached or not asked_again):
             earlier = self._recorded.earlier(cell.io.cell_id, known)
             show_records(known, self._recorded.book, cell.io, self._session, earlier=earlier)
             self._recorded.shown_again(cell.io.cell_id)
             if has_reader(cell.io) and not options.cached:
-                how = render_notice("Shown again", ["To ask anew: `%%kin --retry`."])
+                how = render_notice("The saved answer is shown", ["To ask the model again: `%%kin --retry`."])
                 cell.io.display(how.data, how.metadata)
             return turn
         if options.cached:
-            raise KinError("Not recorded: this cell has no answer in this session. Without --cached it asks the model.")
+            raise KinError("This cell has no saved answer in this session.\nRemove --cached to ask the model.")
         return self._ask(cell)
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:
@@ -150,7 +150,7 @@ class LiveMode:
         with self._live.in_mode(options.mode), self._knowing(agent):
             if options.retry:
                 self._take_back(agent, cell)
-            if options.fresh:
+            if options.new:
                 self._live.on_thread(partial(agent.clear_history, key=cell.key, cell_id=io.cell_id))
             result = self._asked_for(cell)
             attached = collect_attachments(result.prompt or cell.prompt, shell, agent.workspace, agent)

@@ -72,10 +72,15 @@ class BlockedMode:
     def run(self, cell: PromptCell) -> GoLive:
         if cell.options.live:
             return GoLive("")
-        raise KinError(f"{self._why}, so this cell plays nothing and calls no model. `%kin live` to ask.")
+        raise KinError(
+            f"{self._why}, so there is no saved answer for this cell.\n"
+            "Fix that first, or run `%kin live` to ask the model."
+        )
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:  # noqa: ARG002
-        raise KinError(f"{self._why}, so {command} does nothing here. `%kin live` to ask a model.")
+        raise KinError(
+            f"{self._why}, so nothing was done: {command} needs a conversation.\nFix that first, or run `%kin live`."
+        )
 
     def close(self) -> None:
         """Nothing is open."""

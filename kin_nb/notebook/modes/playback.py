@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import LiveAgent
 
 _HEADLESS = (
-    "No recorded answer: {why} No model was asked, since nobody is here to see what it does. To ask it: open the notebook in "
-    "JupyterLab, or set KIN_RECORD=new."
+    "No saved answer: {why} No model was asked, because no user can watch it here.\n"
+    "To ask it, open the notebook in JupyterLab, or set KIN_RECORD=new."
 )
-_LOST = " Was it answered, and its output cleared? The log may have it: kin-nb save SESSION NOTEBOOK.ipynb."
+_LOST = " If its output was cleared, the session log may have it: kin-nb save SESSION NOTEBOOK.ipynb"
 
 
 class PlaybackMode:
@@ -50,12 +50,10 @@ class PlaybackMode:
         self._recorded.announce(cell.io)
         self.last = next(record for record in reversed(shown) if isinstance(record, TurnRecord))
         if not is_answer(self.last) and has_reader(cell.io):
-            notice = render_notice(
-                f"This is turn {self.last.turn}, which has no answer", [f"It is shown as it ended. {_ASK_ANEW}"]
-            )
+            notice = render_notice(f"Turn {self.last.turn} has no answer", [f"It is shown as it ended. {_ASK_AGAIN}"])
             cell.io.display(notice.data, notice.metadata)
         if of_another and has_reader(cell.io):
-            notice = render_notice(f"This is turn {self.last.turn} again", [f"Another cell asked it. {_ASK_ANEW}"])
+            notice = render_notice(f"Turn {self.last.turn} is shown again", [f"Another cell asked it. {_ASK_AGAIN}"])
             cell.io.display(notice.data, notice.metadata)
         book, scratch = self._recorded.book, self._recorded.scratch
         earlier = {} if of_another else self._recorded.earlier(cell.io.cell_id, shown)
@@ -71,8 +69,8 @@ class PlaybackMode:
             if self._playback.has_nothing_to(command, io.cell_id):
                 raise KinError(NOTHING_TO_DO[command.split(maxsplit=1)[0]]) from None  # as it was live
             raise NotRecorded(
-                f"No {command} is recorded in this cell, and {self._which} is in playback: nothing was done. "
-                f"`{self._command('live')}` to go on where it ends, then run this cell again."
+                f"Nothing was done: this cell has no recorded {command}, and {self._which} plays a recording. "
+                f"To continue from its end: `{self._command('live')}`, then run this cell again."
             ) from None
         book, scratch = self._recorded.book, self._recorded.scratch
         earlier = {} if of_another else self._recorded.earlier(io.cell_id, shown)
@@ -94,7 +92,7 @@ class PlaybackMode:
         """For a cell that shows nothing. Raises where no model may be asked."""
         mode = record_mode()
         if cell.options.live and mode is not RecordMode.NONE:
-            return GoLive("Prompts go on where the recorded conversation ends.")
+            return GoLive("The conversation continues from the end of the recording.")
         if cell.options.cached or mode is RecordMode.NONE:
             raise NotRecorded(
                 f"{error} No model was asked: {'--cached' if cell.options.cached else 'KIN_RECORD is none'}."
@@ -103,7 +101,7 @@ class PlaybackMode:
         turns = [each for each in entry.records if isinstance(each, TurnRecord)] if entry is not None else []
         watched = has_reader(cell.io)
         if cell.options.retry and turns and watched:
-            return GoLive(f"Turn {turns[-1].turn} is asked anew, from where it was asked. What was recorded stays.")
+            return GoLive(f"Turn {turns[-1].turn} is asked again at its place. The recording keeps the old answer.")
         if turns and watched and mode is None:
             raise NotRecorded(describe_edited_prompt(turns[-1], cell.body), turn=turns[-1]) from None
         agreed: bool | None = mode is RecordMode.NEW or (cell.options.retry and watched)
@@ -113,8 +111,8 @@ class PlaybackMode:
             lost = _LOST if entry is not None and not entry.records else ""
             raise NotRecorded(f"{_HEADLESS.format(why=error)}{lost}") from None
         if not agreed:
-            raise KinError("Not asked: this cell has no recorded answer.")
-        return GoLive("This cell goes on where the recorded conversation ends.")
+            raise KinError("This cell was skipped: it has no saved answer.\nRun it again to ask the model.")
+        return GoLive("This cell continues from the end of the recording.")
 
 
-_ASK_ANEW = "To ask it anew: `%kin live`, then run this cell again."
+_ASK_AGAIN = "To ask the model again: `%kin live`, then run this cell again."

@@ -77,7 +77,10 @@ class RerunView(CellView):
         if not drifts:
             return [receipt]
         count = len(record.calls)
-        return [receipt, render_notice(f"{len(drifts)} of {count} tool calls drifted", drifts, kind="error")]
+        return [
+            receipt,
+            render_notice(f"{len(drifts)} of {count} tool calls differ from the recording", drifts, kind="error"),
+        ]
 
 
 class RerunMode:
@@ -128,7 +131,7 @@ class RerunMode:
         """Raises ReplayEndedError."""
         if not self._run_state.includes(turn.parent):
             notice = render_notice(
-                f"Turn {turn.turn} is shown as recorded", ["It goes on from a turn that was not run here."]
+                f"Turn {turn.turn} is shown as recorded", ["It continues from a turn that was not run here."]
             )
             show_records([turn], self._book, io, self._session)
             io.display(notice.data, notice.metadata)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kin_nb.replay.runner.run_environment import ScratchCopy
 
-_ASK, _LEAVE = "Ask the model", "Leave it"
+_ASK, _LEAVE = "Ask the model", "Skip this cell"
 
 
 def show_records(
@@ -70,12 +70,12 @@ def confirm_model_request(shell: InteractiveShell, thread: AgentThread, io: Cell
         async def ask(submit_main: SubmitMain) -> str:
             def place(_: object) -> CardPlace:
                 display.shown = True  # the buttons will be there
-                card = render_notice("No recorded answer. Ask the model?", [_ASK, _LEAVE])
+                card = render_notice("No saved answer. Ask the model?", [_ASK, _LEAVE])
                 return CardPlace(display.display_id, card.data, update=False)
 
             channel = choose_question_channel(io, run=run, submit_main=submit_main, place=place)
-            return await channel(Question("No recorded answer. Ask the model?", (_ASK, _LEAVE), own_words=False))
+            return await channel(Question("No saved answer. Ask the model?", (_ASK, _LEAVE), own_words=False))
 
         chosen = run_on_agent_thread(ask, thread, on_tick=run.on_tick)
-    display.draw(render_notice(f"No recorded answer: {chosen[0].lower()}{chosen[1:]}", []), settled=True)
+    display.draw(render_notice(f"No saved answer: {chosen[0].lower()}{chosen[1:]}", []), settled=True)
     return chosen == _ASK

@@ -120,8 +120,8 @@ class NotebookCells(BaseTool[NotebookArgs, NotebookResult, NotebookConfig, Noteb
         again = state.inserted_at == shell.execution_count
         if again and any(text.lstrip().startswith("%%") for text in (state.code, code)):
             raise ToolError(
-                "There is one new cell a turn, it has code already, and a cell magic (%%) needs a cell of its own: nothing was "
-                "added. Give this code in your reply, or insert it in the next turn."
+                "Nothing was added: a turn has one new cell, it already has code, and a cell magic (%%) must be alone in a cell. "
+                "Give this code in your reply, or insert it in the next turn."
             )
         state.code = f"{state.code.rstrip()}\n\n{code}" if again else code
         state.inserted_at = shell.execution_count

@@ -32,7 +32,7 @@ async def on_main_thread(work: Callable[[], T]) -> T:
     """`work()`, on that thread. Raises what it raises; ToolError when no cell waits, or the person stopped it."""
     submit = main_thread.get()
     if submit is None:
-        raise ToolError("The notebook's namespace is out of reach: no cell waits for this turn.")
+        raise ToolError("The notebook's namespace cannot be used: no cell is waiting for this turn.")
     try:
         return await submit(partial(_run_for_tool, work))
     except asyncio.CancelledError as error:

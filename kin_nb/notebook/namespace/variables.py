@@ -227,6 +227,8 @@ def _lines(rows: list[VariableRow]) -> list[str]:
 
 def _no_such(name: str, known: dict[str, object]) -> str:
     if not name.isidentifier():
-        return f"{name!r} is no variable's name. Only whole variables can be described, no attributes and no items."
+        return (
+            f"{name!r} is not the name of a variable. Only whole variables can be described, not attributes or items."
+        )
     near = difflib.get_close_matches(name, known, n=1)
     return f"There is no variable {name}.{f' Did you mean {near[0]}?' if near else ''}"

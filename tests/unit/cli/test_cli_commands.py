@@ -51,10 +51,10 @@ def test_undo_works_on_a_resumed_session_and_is_kept_in_it(kin, server, workspac
     done = kin("run", "-p", "/undo", "--continue")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "Took back turn 1",
+        "Undid turn 1",
         "  restored: a.py +1 -1",
         "  removed: b.txt +0 -1",
-        "  %kin redo gives it back.",
+        "  To restore it: `%kin redo`",
     ]
     assert ((workspace / "a.py").read_text(), (workspace / "b.txt").exists()) == ("x = 1\n", False)
     assert log_records(logs(home)[0])[-1]["type"] != "turn"
@@ -65,7 +65,7 @@ def test_undo_works_on_a_resumed_session_and_is_kept_in_it(kin, server, workspac
 
 def test_redo_after_an_undo_of_another_process(kin, workspace, first):
     kin("run", "-p", "/undo", "--continue")
-    assert kin("run", "-p", "/redo", "--continue").stdout.startswith("Gave back turn 1\n")
+    assert kin("run", "-p", "/redo", "--continue").stdout.startswith("Restored turn 1\n")
     assert ((workspace / "a.py").read_text(), (workspace / "b.txt").read_text()) == ("x = 3\n", "b\n")
 
 

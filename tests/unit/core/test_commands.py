@@ -216,9 +216,9 @@ def test_arguments_of_a_command_that_takes_none_are_an_error_that_says_how_to_se
 
 def test_undo_restores_the_files_and_redo_brings_the_changes_back(talked, workspace):
     card = talked.types("/undo")
-    assert card.splitlines() == ["Took back turn 1", "  removed: b.txt +0 -1", "  %kin redo gives it back."]
+    assert card.splitlines() == ["Undid turn 1", "  removed: b.txt +0 -1", "  To restore it: `%kin redo`"]
     assert not (workspace / "b.txt").exists()
-    assert talked.types("/redo").startswith("Gave back turn 1\n  brought back: b.txt +1 -0")
+    assert talked.types("/redo").startswith("Restored turn 1\n  created again: b.txt +1 -0")
     assert (workspace / "b.txt").read_text() == "one\n"
 
 

@@ -86,7 +86,7 @@ async def test_the_last_ten_messages_stay_and_the_persons_words_with_the_summary
     assert (end.compaction.summarised, end.compaction.kept) == (7, 10)
     card = render_compaction(end.compaction, turn=9, step=1).data["text/plain"]
     assert card.startswith("[conversation compacted: 9,000 tokens became ")
-    assert "; 7 messages summarised, 10 kept]" in card
+    assert "; 7 messages summarized, 10 kept]" in card
     assert_resumes(trusted)
 
 

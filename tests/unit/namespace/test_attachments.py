@@ -47,7 +47,7 @@ def test_a_variable_is_its_summary_without_values(shell, attached):
     assert "cfg: dict (1 item" in found.text
     assert "  host: str 10 characters" in found.text
     assert "db.example" not in found.text
-    assert found.sent("Is @cfg right?").startswith("Is @cfg right?\n\n[attached by the person")
+    assert found.sent("Is @cfg right?").startswith("Is @cfg right?\n\n[attached by the user")
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_code_that_a_tool_runs_cannot_use_kin_and_the_person_still_can(play, she
     first, second = play(tool_call("python", code=code), tool_call("python", code=again)).calls
     for call in (first, second):
         assert call.exit == 1
-        assert "Only the person can use %kin and %%kin: code that a tool runs cannot." in call.output
+        assert "%kin and %%kin are not available to code that the agent runs." in call.output
     assert magics.session().live.mode is AgentMode.DEFAULT
     shell.run_line_magic("kin", "mode plan")
     assert magics.session().live.mode is AgentMode.PLAN

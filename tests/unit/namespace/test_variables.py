@@ -72,7 +72,7 @@ def test_a_function_is_its_signature(shell, told):
 
 def test_only_whole_variables_are_looked_at(shell, told):
     shell.run_cell("class C:\n    @property\n    def a(self): raise SystemError\nframe = C()")
-    with pytest.raises(ToolError, match="no attributes and no items"):
+    with pytest.raises(ToolError, match="not attributes or items"):
         told("variables", names=["frame.a"])
     with pytest.raises(ToolError, match=r"There is no variable frmae\. Did you mean frame\?"):
         told("variables", names=["frmae"])
@@ -208,7 +208,7 @@ def test_it_needs_no_permission_and_changes_nothing(call):
 def test_without_a_cell_that_waits_it_says_so(call):
     call("variables")
     coroutine = call.tools["variables"].invoke()
-    with pytest.raises(ToolError, match="no cell waits"):
+    with pytest.raises(ToolError, match="no cell is waiting"):
         coroutine.send(None)
 
 

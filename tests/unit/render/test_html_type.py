@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[3] / "kin_nb"
 TYPES = "render/text.py"
 """Html, Attribute, and the only functions that make them of texts."""
 MADE_WITHOUT_ESCAPING = {
-    ("render/card.py", "frame", "Attribute"): "an attribute that is there or not, and `Label`, a type of literals",
+    ("render/card.py", "card", "Attribute"): "an attribute that is there or not, and `Label`, a type of literals",
     ("render/card.py", "_edge", "Attribute"): "our own colours",
     ("render/card.py", "html", "Html"): "what `Output.of`, which takes Html, has put there",
     ("render/approval.py", "approval_html", "Attribute"): "an attribute that is there or not",
@@ -23,7 +23,7 @@ MADE_WITHOUT_ESCAPING = {
         "palette",
         "Attribute",
     ): "declarations of our own colours; what it is given is looked at only",
-    ("render/markdown.py", "markdown_html", "Html"): "sanitised by nh3 before, and `literal` writes no markup",
+    ("render/markdown.py", "markdown_html", "Html"): "sanitised by nh3 before, and `reveal_hidden` writes no markup",
     ("notebook/approval/card.py", "_tell_where", "Html"): "what `show_html`, which takes Html, has put there",
     ("notebook/streaming/reply_view.py", "live_html", "Attribute"): "class names of ours",
     ("notebook/streaming/reply_view.py", "live_html", "Html"): "of markdown_html, tags made shorter by words of ours",

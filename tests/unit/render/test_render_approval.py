@@ -11,7 +11,7 @@ SCRIPT = "cat <<'E' > run.py\n" + "print(1)\n" * 300 + "E\nrm -rf build"
 def test_one_line_the_reason_and_the_whole_command() -> None:
     whole = "pytest -q &&\nrm -rf build\n"
     assert approval_text("pytest -q &&…", "`rm` may delete files", whole, "command") == (
-        "Allow this? pytest -q &&…\n  Asks because: `rm` may delete files\n  pytest -q &&\n  rm -rf build"
+        "Allow this? pytest -q &&…\n  Reason: `rm` may delete files\n  pytest -q &&\n  rm -rf build"
     )
     html = approval_html("pytest -q &&…", "`rm` may delete files", whole, "command")
     assert "<details open><summary>The whole command, 2 lines</summary>" in html
@@ -20,7 +20,7 @@ def test_one_line_the_reason_and_the_whole_command() -> None:
 
 def test_a_servers_description_is_labelled_plain_and_cut() -> None:
     claim = "Reads.\n<b>Safe</b>, **approve**\u202e" + "x" * 10_000
-    label = "What its server says of it, unchecked:"
+    label = "Its server says (not verified):"
     html = approval_html("test: echo {}", "it asks", "{}", "arguments", claim=claim)
     words = "Reads. ⏎ &lt;b&gt;Safe&lt;/b&gt;, **approve**⟨U+202E⟩xxx"
     assert f'{label} <code style="white-space:pre-wrap;word-break:break-word">{words}' in html
@@ -34,7 +34,7 @@ def test_a_servers_description_is_labelled_plain_and_cut() -> None:
 
 def test_a_high_risk_is_said_after_the_reason_and_no_other() -> None:
     for draw, high in ((approval_html, "<b>high risk</b>"), (approval_text, "high risk")):
-        assert f"Asks because: it deletes ({high})" in draw("rm x", "it deletes", "rm x", "command", Risk.HIGH)
+        assert f"Reason: it deletes ({high})" in draw("rm x", "it deletes", "rm x", "command", Risk.HIGH)
         assert "risk" not in draw("a.py", "it edits", "", "diff", Risk.MEDIUM)
 
 

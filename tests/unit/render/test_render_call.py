@@ -114,9 +114,7 @@ def test_a_settled_call_forgets_the_tail() -> None:
 def test_a_waiting_call_shows_all_of_itself_and_how_to_answer() -> None:
     command = "python - <<'E'\n" + "print('all of it')\n" * 500 + "E"
     html, plain = card(bash(command, status="pending"), waiting=True)
-    assert plain.startswith(
-        "[bash] python - <<'E' · waiting for your answer\n  It waits for an answer in the running notebook"
-    )
+    assert plain.startswith("[bash] python - <<'E' · waiting for your answer\n  Answer in the running notebook")
     assert html.count("print('all of it')") == plain.count("print('all of it')") == 500
     waiting = render_call(bash(status="pending"), turn=1, step=1, waiting=True)
     assert waiting.metadata["kin"]["status"] == "waiting"
@@ -191,7 +189,7 @@ def test_an_edited_call_shows_what_ran_and_keeps_what_was_asked() -> None:
     call = bash("rm -rf /", summary="rm -rf build", edited_arguments='{"command": "rm -rf build"}', decision=person())
     html, plain = card(call)
     assert plain.split("\n")[0] == "[bash] rm -rf build · done · approved by you · edited by you before it ran"
-    assert "<summary>The model had asked for</summary>" in html
+    assert "<summary>The model asked for</summary>" in html
     assert "rm -rf /" in html
 
 
@@ -223,7 +221,7 @@ def test_changed_files_show_their_diff_and_not_their_arguments() -> None:
 def test_of_a_change_that_was_saved_without_results_that_is_said() -> None:
     files = (FileChange(path="a.py", before="1", after="2"),)
     call = RecordedCall(id="c", name="edit", arguments='{"path": "a.py"}', status="ok", withheld="0" * 64, files=files)
-    assert card(call)[1] == "[edit] a.py · done\n  Changed a.py (left out when it was saved)"
+    assert card(call)[1] == "[edit] a.py · done\n  Changed a.py (removed when the notebook was saved)"
 
 
 def test_a_failed_edit_shows_its_error_beside_whatever_it_changed() -> None:

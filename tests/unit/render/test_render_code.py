@@ -34,10 +34,10 @@ def test_longer_code_is_highlighted_under_its_first_line_and_its_bindings_end_th
         "  x = 1",
         "  y = x",
         "  1",
-        "  bound: x, y (undo does not bring variables back)",
+        "  changed variables: x, y (undo does not restore variables)",
     ]
     assert f">{highlighted('x = 1', 'python')}\ny = x</code></pre>" in html
-    assert "<small>bound: x, y (undo does not bring variables back)</small>" in html
+    assert "<small>changed variables: x, y (undo does not restore variables)</small>" in html
     assert html.index("1</code></pre>") < html.index("bound:")
 
 
@@ -62,19 +62,21 @@ def test_long_output_of_code_is_folded_although_variables_were_bound() -> None:
         (
             "not covered: a.db is over 2 MB",
             ("x",),
-            ["bound: x (undo does not bring variables back)", "Not covered by undo: a.db is over 2 MB"],
+            ["changed variables: x (undo does not restore variables)", "Undo does not restore: a.db is over 2 MB"],
         ),
-        ("not covered: a.db is over 2 MB", (), ["Not covered by undo: a.db is over 2 MB"]),
+        ("not covered: a.db is over 2 MB", (), ["Undo does not restore: a.db is over 2 MB"]),
         (
             "variables that it had changed when it was stopped",
             (),
-            ["Not covered by undo: variables that it had changed when it was stopped"],
+            ["Undo does not restore: variables that it had changed when it was stopped"],
         ),
-        ("not covered: a file; variables: b", (), ["Not covered by undo: a file; variables: b"]),
+        ("not covered: a file; variables: b", (), ["Undo does not restore: a file; variables: b"]),
         (
             "",
             tuple(f"v{n}" for n in range(33)),
-            [f"bound: {', '.join(f'v{n}' for n in range(30))} and 3 more (undo does not bring variables back)"],
+            [
+                f"changed variables: {', '.join(f'v{n}' for n in range(30))} and 3 more (undo does not restore variables)"
+            ],
         ),
     ],
 )
@@ -94,7 +96,7 @@ def test_a_file_that_code_wrote_is_shown_and_the_first_line_stays_the_code() -> 
 def test_an_edited_call_shows_the_code_that_ran_and_keeps_what_was_asked() -> None:
     html, plain = card("python", {"code": "a\nb"}, edited_arguments='{"code": "c\\nd"}')
     assert plain.startswith("[python] c · done · edited by you before it ran\n  c\n  d\n")
-    assert "The model had asked for" in html
+    assert "The model asked for" in html
 
 
 @pytest.mark.parametrize("arguments", [{}, {"code": 7}, {"code": None}, {"command": "ls"}])
@@ -161,7 +163,7 @@ def test_what_the_person_sees_anyway_is_not_told_them_as_the_model_is_told(
 ) -> None:
     images = (RecordedImage(media_type="image/png", data=""),) * pictures
     html, plain = card("python", {"code": "f()"}, output=output, summary="f()", exit=0, bound=bound, images=images)
-    lines = [line for line in plain.split("\n")[1:] if not line.startswith("  bound: ")]
+    lines = [line for line in plain.split("\n")[1:] if not line.startswith("  changed variables: ")]
     assert lines == [f"  {line}" for line in shown.split("\n") if line]
     assert ("with this result" in html) == ("with this result" in shown)
 

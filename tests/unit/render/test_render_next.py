@@ -41,22 +41,22 @@ def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = 
         (
             too_many_steps(7),
             "stopped after 7 steps (max_steps_per_turn)",
-            "ask it to go on in a new cell, or raise max_steps_per_turn in config.toml",
+            "write `continue` in a new cell, or raise max_steps_per_turn in config.toml",
         ),
         (
             CUT_OFF,
             "the reply was cut off at the model's limit of output tokens",
-            "ask it to go on in a new cell, or raise max_tokens of the model in config.toml",
+            "write `continue` in a new cell, or raise max_tokens of the model in config.toml",
         ),
         (
             Stop("Turn limit of 3 reached", "max_turns"),
             "Turn limit of 3 reached",
-            "go on in a new cell, with a higher limit or none: %%kin --max-turns N",
+            "write `continue` in a new cell, with a higher limit or none: `%%kin --max-requests 20`",
         ),
         (
             Stop("Price limit exceeded: $1.0000 > $0.50", "price"),
             "Price limit exceeded: $1.0000 > $0.50",
-            "go on in a new cell with a higher limit: %%kin --max-price USD for a cell, %config KinMagics.max_price = USD for all",
+            "write `continue` in a new cell with a higher limit: `%%kin --max-price USD` for that cell, `%config KinMagics.max_price = USD` for all",
         ),
     ],
 )
@@ -81,10 +81,10 @@ def test_words_of_a_model_never_become_advice() -> None:
 
 
 def test_an_interrupted_turn_can_go_on_or_be_taken_back() -> None:
-    assert lines("interrupted") == ["interrupted", "Next: go on in a new cell"]
+    assert lines("interrupted") == ["interrupted", "Next: continue in a new cell"]
     assert lines("interrupted", steps=(CHANGED,)) == [
         "interrupted",
-        "Next: go on in a new cell, or take back what it changed: %kin undo",
+        "Next: continue in a new cell, or undo its changes: `%kin undo`",
     ]
 
 
@@ -115,8 +115,8 @@ def test_a_turn_that_ended_well_needs_no_advice() -> None:
 def test_the_next_line_stands_before_the_warnings_and_in_both_formats() -> None:
     record = TurnRecord(turn=1, prompt="p", outcome="interrupted", warnings=("a file was not read",))
     data = render_summary_line(record).data
-    assert data["text/plain"].endswith("interrupted\nNext: go on in a new cell\nwarning: a file was not read")
-    assert "interrupted<br>\nNext: go on in a new cell<br>\nwarning" in data["text/html"]
+    assert data["text/plain"].endswith("interrupted\nNext: continue in a new cell\nwarning: a file was not read")
+    assert "interrupted<br>\nNext: continue in a new cell<br>\nwarning" in data["text/html"]
 
 
 def test_undo_is_not_offered_where_it_would_bring_nothing_back():

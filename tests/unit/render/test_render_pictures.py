@@ -103,7 +103,7 @@ def test_what_is_no_picture_is_a_line_of_text(picture: RecordedImage) -> None:
     (output,) = render_images(call(1, picture), turn=1, step=1)
     assert list(output.data) == ["text/plain"]
     assert output.data["text/plain"].startswith("[picture 1 of bash: ")
-    assert output.data["text/plain"].endswith(", not shown: no PNG, JPEG, GIF or WebP]")
+    assert output.data["text/plain"].endswith(", not shown: not a PNG, JPEG, GIF or WebP]")
     assert not set(output.data["text/plain"]) & set("\x1b\n")
 
 

@@ -43,7 +43,7 @@ def test_several_lines_stay_several_lines() -> None:
 def test_while_it_waits_it_says_where_to_answer() -> None:
     data = card("pending", waiting=True, **DATABASE)
     assert data["text/plain"].split("\n")[0] == "[ask_user] Which database? · waiting for your answer"
-    assert "the buttons here, or the input box." in data["text/plain"]
+    assert "the buttons here, or in the input box." in data["text/plain"]
     assert "y or n" not in data["text/html"]
     long = "why? " * 700
     assert long.strip() in card("pending", waiting=True, question=long)["text/html"]
@@ -85,19 +85,19 @@ def test_what_kin_nb_asks_itself_is_not_said_to_come_from_the_agent() -> None:
 def test_a_question_about_code_shows_all_of_it_literally_each_piece_by_itself():
     code = ["x = '<b>\u202e'\n", *["y = 1\n" * 50]]
     html = run_question_html("Run `x`?", "it <asks>", code)
-    assert "<b>Run `x`?</b><br>\nAsks because: it &lt;asks&gt; (<b>high risk</b>)" in html
+    assert "<b>Run `x`?</b><br>\nReason: it &lt;asks&gt; (<b>high risk</b>)" in html
     assert "<details open><summary>The whole code, 51 lines</summary>\nPart 1 of 2:\n<pre" in html
     assert "&lt;b&gt;⟨U+202E⟩" in html
     assert html.count("y = ") == 50
     text = run_question_text("Run `x`?", "it <asks>", code, ["Run it"])
     assert text.startswith(
-        "Run `x`?\n  Asks because: it <asks> (high risk)\nPart 1 of 2:\n  x = '<b>⟨U+202E⟩'\nPart 2 of 2:\n  y"
+        "Run `x`?\n  Reason: it <asks> (high risk)\nPart 1 of 2:\n  x = '<b>⟨U+202E⟩'\nPart 2 of 2:\n  y"
     )
     assert text.endswith("\n  y = 1\n1) Run it")
 
 
 def test_one_piece_of_code_has_no_number():
     assert run_question_text("Run?", "it asks", ["x = 1"], ["Run it"]) == (
-        "Run?\n  Asks because: it asks (high risk)\n  x = 1\n1) Run it"
+        "Run?\n  Reason: it asks (high risk)\n  x = 1\n1) Run it"
     )
     assert "Part" not in run_question_html("Run?", "it asks", ["x = 1"])

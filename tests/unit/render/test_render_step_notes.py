@@ -81,7 +81,7 @@ def test_notes_that_go_with_every_request_are_not_shown(injected: str) -> None:
 
 def test_one_result_is_one_result() -> None:
     (output,) = render_step_notes(RecordedStep(pruned=("c1",)), turn=1, number=1)
-    assert output.data["text/plain"] == "[1 old tool result shortened, to make room]"
+    assert output.data["text/plain"] == "[1 old tool result shortened, to fit the context window]"
 
 
 def test_hostile_words_of_a_dmail_stay_words() -> None:
@@ -90,11 +90,11 @@ def test_hostile_words_of_a_dmail_stay_words() -> None:
     assert "<img" not in output.data["text/html"]
     assert "\x1b" not in "".join(output.data.values())
     assert [line for line in output.data["text/plain"].splitlines() if not line.startswith("  ")] == [
-        "[D-Mail: went back to before step 1, with this message]"
+        "[Rewind (D-Mail): back to before step 1, with this message]"
     ]
 
 
 def test_what_undo_does_not_bring_back_is_the_last_line_of_an_open_card() -> None:
     output = render_call(STEP.calls[0], turn=1, step=1)
-    assert output.data["text/plain"].splitlines()[-1] == "  Not covered by undo: build.db is over 2 MB"
+    assert output.data["text/plain"].splitlines()[-1] == "  Undo does not restore: build.db is over 2 MB"
     assert output.data["text/html"].startswith("<details open")

@@ -45,7 +45,7 @@ TASK = RecordedCall(
     arguments='{"description": "find total", "prompt": "Where is total?"}',
     summary="explore: find total",
     status="ok",
-    output="src/app.py:1\n[subagent: 3 steps, 7 tool calls, 12,345 tokens]",
+    output="src/app.py:1\n[subagent: 3 model requests, 7 tool calls, 12,345 tokens]",
     subagent=DID,
 )
 PENDING = TASK.model_copy(update={"status": "pending", "output": "", "subagent": None})
@@ -64,7 +64,7 @@ def test_a_task_draws_its_golden_card(mime: str, suffix: str) -> None:
 def test_a_subagent_that_called_nothing_has_nothing_to_unfold() -> None:
     call = TASK.model_copy(update={"subagent": RecordedSubagent(profile="general", steps=1, prompt_tokens=1)})
     data = render_call(call, turn=1, step=1).data
-    assert "Subagent general: 1 step, 0 tool calls, 1 token<br>" in data["text/html"]
+    assert "Subagent general: 1 model request, 0 tool calls, 1 token<br>" in data["text/html"]
     assert data["text/html"].count("<details") == 1
 
 

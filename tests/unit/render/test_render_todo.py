@@ -63,7 +63,7 @@ def test_what_became_of_the_call_is_said_unless_it_went_well() -> None:
     head = card("interrupted", "interrupted", action="write", todos=TODOS[:1])["text/plain"].split("\n")[0]
     assert head == "[todo] · 1 of 1 done · interrupted"
     waiting = card("pending", waiting=True, action="write", todos=TODOS[:1])["text/plain"]
-    assert waiting.startswith("[todo] · 1 of 1 done · waiting for your answer\n  It waits for an answer")
+    assert waiting.startswith("[todo] · 1 of 1 done · waiting for your answer\n  Answer in the running notebook")
 
 
 @pytest.mark.parametrize(

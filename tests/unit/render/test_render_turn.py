@@ -170,19 +170,25 @@ def test_where_a_themes_colours_are_dropped_each_card_keeps_its_own() -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, "3 steps · 3 tool calls · 12,345 tokens in, 678 out · $0.0123 · 8.2 s · done"),
-        ({"cost": ""}, "3 steps · 3 tool calls · 12,345 tokens in, 678 out · 8.2 s · done"),
-        ({"steps": (), "cost": "", "mode": "auto_approve"}, "auto-approve mode · 0 steps · 8.2 s · done"),
-        ({"steps": (), "cost": "", "mode": "my_own"}, "my_own mode · 0 steps · 8.2 s · done"),
-        ({"steps": TURN.steps[1:2], "cost": ""}, "1 step · 1 tool call · 345 tokens in, 378 out · 8.2 s · done"),
-        ({"steps": (), "cost": "", "outcome": "error", "message": "no key"}, "0 steps · 8.2 s · error: no key"),
+        ({}, "3 model requests · 3 tool calls · 12,345 tokens in, 678 out · $0.0123 · 8.2 s · done"),
+        ({"cost": ""}, "3 model requests · 3 tool calls · 12,345 tokens in, 678 out · 8.2 s · done"),
+        ({"steps": (), "cost": "", "mode": "auto_approve"}, "auto-approve mode · 0 model requests · 8.2 s · done"),
+        ({"steps": (), "cost": "", "mode": "my_own"}, "my_own mode · 0 model requests · 8.2 s · done"),
+        (
+            {"steps": TURN.steps[1:2], "cost": ""},
+            "1 model request · 1 tool call · 345 tokens in, 378 out · 8.2 s · done",
+        ),
+        (
+            {"steps": (), "cost": "", "outcome": "error", "message": "no key"},
+            "0 model requests · 8.2 s · error: no key",
+        ),
         (
             {"steps": (), "cost": "", "outcome": "interrupted"},
-            "0 steps · 8.2 s · interrupted\nNext: go on in a new cell",
+            "0 model requests · 8.2 s · interrupted\nNext: continue in a new cell",
         ),
         (
             {"steps": (), "cost": "", "outcome": "stopped", "message": "turn limit", "milliseconds": 125_400},
-            "0 steps · 2 min 05 s · stopped: turn limit",
+            "0 model requests · 2 min 05 s · stopped: turn limit",
         ),
     ],
 )

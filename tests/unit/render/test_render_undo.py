@@ -24,20 +24,20 @@ UNDO = UndoRecord(
 def test_an_undo_says_what_came_back_what_did_not_and_the_way_back():
     card = render_undo(UNDO)
     assert card.data["text/plain"].splitlines() == [
-        "Took back turns 2, 3",
+        "Undid turns 2, 3",
         "  restored: a.py +1 -1",
         "  removed: new.bin",
-        "  brought back: old.txt +1 -0",
+        "  created again: old.txt +1 -0",
         "  left as it is: mine.txt: it was changed since",
-        "  not covered: `make` may have changed what is ignored",
-        "  %kin redo gives it back.",
+        "  undo does not restore: `make` may have changed what is ignored",
+        "  To restore it: `%kin redo`",
     ]
     assert card.metadata["kin"] == {"kind": "undo"}
 
 
 def test_an_undo_of_steps_and_of_no_file_says_so():
     text = render_undo(UndoRecord(turn_ids=("b" * 16,), turns=(1,), head=Ref(id="b" * 16, step=2))).data["text/plain"]
-    assert text.startswith("Took back turn 1, to before step 2 of turn 1\n  no file had changed\n")
+    assert text.startswith("Undid turn 1, back to before step 2 of turn 1\n  no files changed\n")
 
 
 def test_a_thousand_files_are_counted_and_not_listed():

@@ -39,7 +39,7 @@ def offered(workspace: Path, seconds: float) -> str | None:
     [(0, "a moment"), (60, "1 minute"), (3599, "59 minutes"), (3600, "1 hour"), (7300, "2 hours"), (-5, "a moment")],
 )
 def test_a_session_of_this_folder_is_offered(session, workspace, seconds, ago):
-    wanted = f"Session of {ago} ago, 2 turns: %kin resume goes on with it."
+    wanted = f"Last session here: {ago} ago, 2 turns. To continue it: %kin resume"
     assert offered(workspace, seconds) == wanted
 
 
@@ -61,7 +61,7 @@ async def test_not_while_somebody_has_it_open(config, model_server, workspace):
     os.utime(agent.log.path, (1_000_000, 1_000_000))
     assert offered(workspace, 0) is None
     await agent.aclose()
-    assert offered(workspace, 0) == "Session of a moment ago, 1 turn: %kin resume goes on with it."
+    assert offered(workspace, 0) == "Last session here: a moment ago, 1 turn. To continue it: %kin resume"
 
 
 def test_looking_leaves_no_lock(session, workspace, config):

@@ -63,7 +63,7 @@ def test_a_prompt_that_was_never_recorded_stops_the_run_and_is_named(save, tmp_p
     report = replay_notebook(save(change=ask_more), ReplayOptions(output_dir=tmp_path / "out"))
     assert [cell.status for cell in report.cells] == ["same", "same", "error", "not run"]
     assert report.exit_code == 1
-    assert "cell 3: NotRecorded: No recorded answer" in report.error
+    assert "cell 3: NotRecorded: No saved answer" in report.error
     assert "No model was asked" in report.error
 
 

@@ -179,7 +179,7 @@ def test_in_a_kin_notebook_a_prompt_about_such_lines_stays_too(talk):
 
 def test_what_such_lines_showed_goes_with_them(talk):
     loaded = "The kin_nb extension is already loaded. To reload it, use:\n  %reload_ext kin_nb\n"
-    offered = "Session of 5 min ago, 3 turns: %kin resume goes on with it.\n"
+    offered = "Last session here: 5 min ago, 3 turns. To continue it: %kin resume\n"
     status = new_output("display_data", {"text/plain": "mine"}, metadata={"kin": {"kind": "notice"}})
     odd = new_output("display_data", {"text/plain": "odd"}, metadata={"kin": 3})
     outputs = [
