@@ -113,10 +113,10 @@ LATE = """%%agent
 from ipywidgets import Button
 late, go = [await submit_main(lambda n=n: Button(description=n)) for n in ("late", "go")]
 loop, started, told = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
-run.watch(go.model_id, lambda m: loop.call_soon_threadsafe(started.set))
+run.subscribe(go.model_id, lambda m: loop.call_soon_threadsafe(started.set))
 io.stream("ready ")
 await started.wait()
-run.watch(late.model_id, lambda m: loop.call_soon_threadsafe(told.set))
+run.subscribe(late.model_id, lambda m: loop.call_soon_threadsafe(told.set))
 await asyncio.wait_for(told.wait(), 5)
 io.stream("told")
 """
@@ -236,8 +236,8 @@ def test_headless_is_refused_at_once_and_says_how_to_allow_it(nb):
     text = nb.text(cell)
     assert text.startswith("False once bash was not run: it deletes files.\nNo one can approve it here.")
     assert "JupyterLab" in text
-    assert "--mode auto-approve" in text
-    assert "--approve recorded" in text
+    assert "--mode auto-approve" not in text
+    assert "--approve recorded" not in text
     assert text.endswith(" headless")
 
 

@@ -170,7 +170,7 @@ def test_retry_takes_the_edited_prompt(kin, model_server):
 
 def test_replay_shows_the_answer_or_fails(kin, model_server):
     model_server.enqueue("one")
-    assert "Not recorded" in failure(kin, kin.run("%%kin --cached\ngo"))
+    assert "This cell has no saved answer" in failure(kin, kin.run("%%kin --cached\ngo"))
     run(kin, "%%kin\ngo")
     cell = kin.run("%%kin --cached\ngo")
     kin.done(cell)

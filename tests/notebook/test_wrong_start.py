@@ -159,7 +159,7 @@ def test_what_was_mistyped_is_answered_with_what_there_is(fresh, cell, text):
 
 
 def test_a_notebook_that_asks_already_is_not_made_to_twice(fresh):
-    assert shown(fresh.ok("%kin live")).startswith("Live: each prompt asks the modelCells with a saved answer too.")
+    assert shown(fresh.ok("%kin live")).startswith("Live: each prompt asks the model")
     assert (
         said(fresh.run("%kin live"))
         == "Nothing to leave: this notebook does not play a recording. Prompts ask the model."
