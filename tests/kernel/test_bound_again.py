@@ -261,8 +261,10 @@ def test_an_error_is_two_lines_and_the_next_run_asks_again(live, tmp_path):
     (tmp_path / "there.txt").unlink()
     text = ask_and_run(page)
     assert text.splitlines()[-2:] == [
-        "The Python code of this answer failed when it ran again: "
-        "FileNotFoundError: [Errno 2] No such file or directory: 'there.txt'",
+        (
+            "The Python code of this answer failed when it ran again: "
+            "FileNotFoundError: [Errno 2] No such file or directory: 'there.txt'"
+        ),
         "  Afterwards `clean` is missing. Fix what the code needs, then run this cell again.",
     ]
     (tmp_path / "there.txt").write_text("3")

@@ -230,5 +230,5 @@ def test_the_card_of_an_undo_says_the_way_back_of_that_session(page, model_serve
     page.add("%kin --session helper undo")
     page.save()
     for _ in range(2):
-        assert "%kin --session helper redo gives it back." in page.said
+        assert "To restore it: `%kin --session helper redo`" in page.said
         assert set(page.restart_and_run_all()) == {"ok"}

@@ -39,7 +39,7 @@ _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _REPLAY = re.compile(r"%kin[ \t]+replay\b")
 _GREETING = re.compile(
     r"^(?:The kin_nb extension is already loaded\. To reload it, use:\n  %reload_ext kin_nb"
-    r"|Session of [^\n]{1,80}: %kin resume goes on with it\.)\n",
+    r"|Last session here: [^\n]{1,80}\. To continue it: %kin resume)\n",
     re.MULTILINE,
 )
 """What `%load_ext kin_nb` prints where it was loaded before, and in a fresh kernel."""

@@ -56,8 +56,10 @@ def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = 
         (
             Stop("Price limit exceeded: $1.0000 > $0.50", "price"),
             "Price limit exceeded: $1.0000 > $0.50",
-            "write `continue` in a new cell with a higher limit: `%%kin --max-price USD` for that cell, "
-            "`%config KinMagics.max_price = USD` for all",
+            (
+                "write `continue` in a new cell with a higher limit: `%%kin --max-price USD` for that cell, "
+                "`%config KinMagics.max_price = USD` for all"
+            ),
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_turn_that_was_cut_off_counts(session, workspace):
     last = max(n for n, line in enumerate(lines) if line.startswith(b'{"type":"turn"'))
     session.write_bytes(b"".join(lines[: last + 1]))
     os.utime(session, (1_000_000, 1_000_000))
-    assert offered(workspace, 0) == "Session of a moment ago, 2 turns: %kin resume goes on with it."
+    assert offered(workspace, 0) == "Last session here: a moment ago, 2 turns. To continue it: %kin resume"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_is_no_log_is_passed_over(session, workspace, content):
     broken.parent.mkdir()
     broken.write_bytes(header if content == b"header only" else content)
     os.utime(broken, (1_000_001, 1_000_001))
-    assert offered(workspace, 10) == "Session of a moment ago, 2 turns: %kin resume goes on with it."
+    assert offered(workspace, 10) == "Last session here: a moment ago, 2 turns. To continue it: %kin resume"
 
 
 @pytest.mark.parametrize("end", [b'{"type":"end"}', b'{"type":"end","totals":{"turns":"many"}}', b'{"type":"end", cut'])
@@ -104,7 +104,7 @@ def test_a_count_that_makes_no_sense_is_no_crash(session, workspace, end):
     with session.open("ab") as log:
         log.write(end)
     os.utime(session, (1_000_000, 1_000_000))
-    assert offered(workspace, 0) == "Session of a moment ago: %kin resume goes on with it."
+    assert offered(workspace, 0) == "Last session here: a moment ago. To continue it: %kin resume"
 
 
 def test_a_long_log_is_read_at_its_ends_only(session, workspace):
@@ -112,4 +112,4 @@ def test_a_long_log_is_read_at_its_ends_only(session, workspace):
     session.write_bytes(header + b"".join(rest) + b'{"type":"reply","text":"' + b"x" * 20_000 + b'"}\n')
     os.utime(session, (1_000_000, 1_000_000))
     assert json.loads(header)["workspace"] == str(workspace.resolve())
-    assert offered(workspace, 0) == "Session of a moment ago: %kin resume goes on with it."
+    assert offered(workspace, 0) == "Last session here: a moment ago. To continue it: %kin resume"
