@@ -1,0 +1,228 @@
+"""The texts that a user or a model can meet: docs/project/messages.md has all of them, and they keep to the language rules."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "messages"))
+MESSAGES: list[Any] = SCRIPT["collected"]()
+
+# Words that are not plain English, or that mean something else to a reader who translates them.
+IDIOMS = re.compile(
+    r"""\b(?:is|are|was|were)\ no\ (?!longer|more|other|such)[a-z]+
+    | \b(?:go|goes|gone|went|going)\ on\b | \banew\b | \bst(?:ands?|ood)\b | \bmend(?:s|ed|ing)?\b
+    | \btold\b | \b(?:is|are)\ said\b | \b(?:nobody|somebody)\b
+    | \b(?:take|taken|took|takes|give|gave|given|gives)\ back\b | \bg[ia]ves?\ way\b
+    | \bas\ [\w'`\ ]{2,30}\ (?:has|have|had)\ (?:it|them)\b | \bbut\ for\b | \bwho(?:m)?ever\b
+    | \blikewise\b | \bto\ the\ letter\b | \bfor\ ever\b | \bbesides?\b
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+# Modules whose texts still have such words.
+WITH_IDIOMS: frozenset[str] = frozenset(
+    (
+        "core/compactor.py",
+        "core/config/layers.py",
+        "core/config/loading.py",
+        "core/config/trusted_folders.py",
+        "core/config/validation.py",
+        "core/config/values.py",
+        "core/context/checkpoints.py",
+        "core/context/compaction.py",
+        "core/dmail.py",
+        "core/file_history/plan.py",
+        "core/llm/adapters/dialects.py",
+        "core/llm/backend/generic.py",
+        "core/llm/errors.py",
+        "core/memory.py",
+        "core/questions.py",
+        "core/resume.py",
+        "core/safety/approvals.py",
+        "core/safety/audit.py",
+        "core/safety/shell/dangerous.py",
+        "core/safety/shell/read_only/git.py",
+        "core/safety/shell/read_only/git_config.py",
+        "core/safety/shell/read_only/plain_line.py",
+        "core/safety/shell/read_only/prover.py",
+        "core/safety/shell/read_only/words.py",
+        "core/safety/shell/read_only/working_dir.py",
+        "core/session/store.py",
+        "core/skills/flows/d2.py",
+        "core/skills/flows/mermaid.py",
+        "core/skills/flows/reader.py",
+        "core/skills/manager.py",
+        "core/skills/models.py",
+        "core/stopping.py",
+        "core/system_prompt/project_context.py",
+        "core/tools/builtins/bash.md",
+        "core/tools/builtins/bash.py",
+        "core/tools/discovery.py",
+        "core/tools/edited.py",
+        "core/tools/executor.py",
+        "core/tools/manager.py",
+        "core/tools/mcp/answers.py",
+        "core/tools/mcp/session.py",
+        "core/tools/subagent_profiles.py",
+        "core/turn.py",
+        "core/undo.py",
+        "core/web/addresses.py",
+        "core/web/pages.py",
+        "core/web/search.py",
+        "core/workspace.py",
+        "notebook/approval/channel.py",
+        "notebook/approval/widget.py",
+        "notebook/commands.py",
+        "notebook/modes/live.py",
+        "notebook/modes/playback.py",
+        "notebook/modes/rerun.py",
+        "notebook/namespace/notebook_cells.py",
+        "notebook/namespace/python.md",
+        "notebook/namespace/variables.py",
+        "notebook/options.py",
+        "notebook/recorded_answers.py",
+        "notebook/saving.py",
+        "notebook/session.py",
+        "notebook/startup_hint.py",
+        "render/changes.py",
+        "render/turn.py",
+        "replay/book.py",
+        "replay/commands/merge.py",
+        "replay/format/notebook_codec.py",
+        "replay/format/notebook_reader.py",
+        "replay/format/record_codec.py",
+        "replay/plain_export.py",
+        "replay/playback/locate.py",
+        "replay/playback/player.py",
+        "replay/rerun/drift.py",
+        "replay/rerun/rules.py",
+        "replay/run_diff.py",
+        "replay/runner/execution.py",
+        "replay/runner/options.py",
+        "replay/runner/results.py",
+        "replay/runner/run_notebook.py",
+        "replay/saving/options.py",
+        "replay/saving/overwrite_guard.py",
+        "replay/saving/preflight.py",
+        "replay/saving/writing.py",
+    )
+)
+
+# Classes that a user writes: in a tool or middleware of their own, in an approval callback, and in %config.
+CLASSES_OF_THE_API = {"ApprovalDecision", "BaseTool", "KinMagics", "MiddlewareResult"}
+
+LONGEST_SENTENCE = 165
+
+# Words that the user or the model wrote, with which a sentence may begin: parameters, settings, actions, programs.
+QUOTED = {"action", "glob", "insert", "jupytext", "pattern", "observability"}
+# Folders whose errors follow `FILE:LINE: `.
+AFTER_A_PLACE = ("core/skills/flows/",)
+# Errors that still begin with a small letter.
+BEGIN_SMALL: tuple[str, ...] = (
+    "gone: {error}",
+    'model "{model',
+    'no agent "{name}"',
+    'no mode "{name}"',
+    'no mode "{text}"',
+    "no rule of config",
+    'provider "{provider',
+    "the agent did not stop in time and was l",
+    "the agent was stopped",
+    "was started again and defines this tool ",
+)
+
+
+def class_names() -> set[str]:
+    names = {
+        node.name
+        for path in (ROOT / "kin_nb").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+    return {name for name in names if re.match(r"(?:[A-Z]+[a-z]+){2}", name)}  # one hump may be an English word
+
+
+def shown(message: Any, what: str) -> str:
+    return f"{message.file}: {what}: {message.text}"
+
+
+def test_the_page_has_the_texts_of_the_source():
+    page = (ROOT / "docs" / "project" / "messages.md").read_text(encoding="utf-8")
+    assert page == SCRIPT["page"](), "docs/project/messages.md is out of date: run scripts/messages"
+
+
+def test_texts_are_in_plain_words():
+    found = [
+        shown(message, match[0])
+        for message in MESSAGES
+        if message.file not in WITH_IDIOMS
+        for match in IDIOMS.finditer(message.plain)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_texts_name_only_classes_that_users_write():
+    names = class_names() - CLASSES_OF_THE_API
+    found = [
+        shown(message, name)
+        for message in MESSAGES
+        for name in re.findall(r"\b[A-Z]\w+", message.plain)
+        if name in names
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_sentences_are_short():
+    found = [
+        shown(message, f"{len(sentence)} characters")
+        for message in MESSAGES
+        if message.kind != "prompt"
+        for sentence in re.split(r"(?<=[.!?:;]) |\n", message.plain)
+        if len(sentence) > LONGEST_SENTENCE
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_errors_that_are_sentences_begin_with_a_capital_letter_or_a_quoted_word():
+    found = [
+        shown(message, word)
+        for message in MESSAGES
+        if message.kind == "error" and not message.file.startswith(AFTER_A_PLACE) and message.plain.endswith(".")
+        for word in re.findall(r"^[a-z][\w.]*", message.text)
+        if "_" not in word and word not in QUOTED and not message.text.startswith(BEGIN_SMALL)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param(
+            'raise FooError(f"{name!r} is {len(x):,} long.")', [("error", "{name} is {x} long.")], id="f-string"
+        ),
+        pytest.param('raise FooError("One two, " + what)', [("error", "One two, {what}")], id="sum"),
+        pytest.param('"A docstring of two lines."', [], id="docstring"),
+        pytest.param('Button(description="Approve")', [("text", "Approve")], id="label"),
+        pytest.param(
+            "x = f\"{n} {'line' if n == 1 else 'lines'} cut off\"",
+            [("text", "{n} {line or lines} cut off")],
+            id="choice",
+        ),
+        pytest.param(
+            'warn("It failed.", key="one word")', [("notice", "It failed."), ("notice", "one word")], id="notice"
+        ),
+        pytest.param('Field(description="The new text")', [("tool", "The new text")], id="field"),
+        pytest.param('html("<b>Allow this?</b> <i>{}</i>")', [("text", "Allow this? {}")], id="markup"),
+        pytest.param('db.execute("SELECT a FROM b")\nif x == "a b": re.compile("a b")', [], id="no messages"),
+    ],
+)
+def test_reads_texts_from_source(source, expected):
+    reader = SCRIPT["Reader"]("module.py")
+    reader.visit(ast.parse(source))
+    assert [(message.kind, message.text) for message in sorted(reader.messages)] == expected
