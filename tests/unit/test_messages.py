@@ -29,11 +29,6 @@ IDIOMS = re.compile(
 WITH_IDIOMS: frozenset[str] = frozenset(
     (
         "core/compactor.py",
-        "core/config/layers.py",
-        "core/config/loading.py",
-        "core/config/trusted_folders.py",
-        "core/config/validation.py",
-        "core/config/values.py",
         "core/context/checkpoints.py",
         "core/context/compaction.py",
         "core/dmail.py",
@@ -44,7 +39,6 @@ WITH_IDIOMS: frozenset[str] = frozenset(
         "core/memory.py",
         "core/questions.py",
         "core/resume.py",
-        "core/safety/approvals.py",
         "core/safety/audit.py",
         "core/safety/shell/dangerous.py",
         "core/safety/shell/read_only/git.py",
@@ -126,10 +120,6 @@ AFTER_A_PLACE = ("core/skills/flows/",)
 # Errors that still begin with a small letter.
 BEGIN_SMALL: tuple[str, ...] = (
     "gone: {error}",
-    'model "{model',
-    'no agent "{name}"',
-    'no mode "{name}"',
-    'no mode "{text}"',
     "no rule of config",
     'provider "{provider',
     "the agent did not stop in time and was l",
