@@ -1,7 +1,7 @@
-"""Commands that nobody means: they are refused whatever the mode, the rules and the grants say.
+"""Find dangerous commands: they are refused in every mode, whatever the rules and the grants allow.
 
-Found by reading alone, in any place of the line, also inside `sudo`, `env`, `bash -c` and their like where what they run
-is spelled out. That is a fence for mistakes, not for malice: a line can always build a command that no reading finds.
+The line is only read, never run. Commands are found anywhere in it, also inside `sudo`, `env`, `bash -c` and similar
+programs when the inner command is written out. This protects from mistakes, not from attacks: a line can build a command that no parser finds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kin_nb.core.safety.shell.reader.simple_command import (
 )
 
 LONGEST = 50_000
-"""Characters of a line that are looked at."""
+"""Most characters of a line that are checked."""
 
 _HARMLESS_DEVICES = (
     "null",
@@ -61,16 +61,16 @@ _SYSTEM_PROGRAMS = re.compile(r"/(usr/(local/)?)?s?bin$")
 _FORMATTERS = re.compile(r"(mkfs(\.\w+)?|mke2fs|mkswap|wipefs|blkdiscard|shred|fdisk|sfdisk|parted)$")
 _LISTS = frozenset(("-l", "-lu", "-ul", "--list"))
 _PRINTS = re.compile(r"print|p|free|all|unit|[kmgt]?i?b|s|%|compact|\d+", re.IGNORECASE)
-"""Words of `parted` that change nothing."""
+"""Words of `parted` that only show something."""
 _DELETERS = frozenset(("rm", "unlink", "shred"))
 _A_FEW_WORDS = 6
 """After `-exec`: `sudo -u root rm`."""
 
 
 def danger(command: str, root: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """Why the line must never run, naming the part of it; "" when nothing in it is known to be dangerous."""
+    """Return why the line must never run, with the deciding part; "" when it holds no known danger."""
     if len(command) <= LONGEST and join_continuations(command) is None:
-        return r"where it goes on after a \ at the end of a line, it is ambiguous; it may be written on one line"
+        return r"a \ at the end of a line makes it ambiguous; write the command on one line"
     tracker = CwdTracker(root, environment)
     rules = (*_RULES, DownloadedPrograms().why)
     for found in simple_commands(command[:LONGEST]):
@@ -84,14 +84,14 @@ def danger(command: str, root: Path, environment: Mapping[str, str] = os.environ
 
 
 def _operands(command: SimpleCommand) -> list[str]:
-    """The words after the program that are no options."""
+    """The words after the program, without options."""
     words = command.words[1:]
     end = words.index("--") if "--" in words else len(words)
     return [word for word in words[:end] if not word.startswith("-")] + words[end + 1 :]
 
 
 def _has(command: SimpleCommand, letters: str, long: str) -> bool:
-    """Whether an option is given: one of `letters`, alone or among others, or the long one (or its beginning)."""
+    """Whether an option is given: one of `letters`, alone or in a group, or the long option, possibly shortened."""
     for word in command.words[1:]:
         if word.startswith("--"):
             if len(word) > 3 and f"--{long}".startswith(word):  # noqa: PLR2004  (`--r` at the least)
@@ -104,9 +104,11 @@ def _has(command: SimpleCommand, letters: str, long: str) -> bool:
 def _deletes(command: SimpleCommand, tracker: CwdTracker) -> str:
     name = program(command)
     if name == "rm" and _has(command, "rR", "recursive"):
-        return _on_protected(_operands(command), tracker, "would delete {}, and all that is below", with_workspace=True)
+        return _on_protected(
+            _operands(command), tracker, "would delete {} and everything below it", with_workspace=True
+        )
     if name == "find" and ("-delete" in command.words or _deletes_each_found(command)):
-        return _on_protected(find_roots(command), tracker, "would delete what is below {}")
+        return _on_protected(find_roots(command), tracker, "would delete everything below {}")
     return ""
 
 
@@ -123,7 +125,7 @@ def _deletes_each_found(command: SimpleCommand) -> bool:
 def _changes_rights_or_moves(command: SimpleCommand, tracker: CwdTracker) -> str:
     name = program(command)
     if name in ("chmod", "chown", "chgrp") and _has(command, "R", "recursive"):
-        what = f"would change the rights of all that is below {{}} ({name} -R)"
+        what = f"would change the permissions of everything below {{}} ({name} -R)"
         return _on_protected(_operands(command)[1:], tracker, what)
     if name == "mv":
         return _on_protected(_copy_operands(command)[0], tracker, "would move {} away", with_workspace=True)
@@ -141,12 +143,12 @@ def _writes_device_or_accounts(command: SimpleCommand, tracker: CwdTracker) -> s
         if path.startswith("/dev/") and not path.removeprefix("/dev/").startswith(_HARMLESS_DEVICES):
             return f"it would write to the device {shown(word)}"
         if _ACCOUNTS.match(path) or path == "/proc/sysrq-trigger":
-            return f"it would write to {shown(word)}, which rules who may do what on this machine"
+            return f"it would write to {shown(word)}, which controls the accounts of this machine"
     return ""
 
 
 def _targets(command: SimpleCommand) -> Iterator[str]:
-    """The files that the command is told to write, as far as words tell."""
+    """The files that the command writes, according to its words."""
     yield from command.writes
     name = program(command)
     if name == "dd":
@@ -161,7 +163,7 @@ def _targets(command: SimpleCommand) -> Iterator[str]:
 
 
 def _copy_operands(command: SimpleCommand) -> tuple[list[str], str]:
-    """What `cp`, `mv` and their like are told to copy, and where to, which may be a folder."""
+    """The sources and the target of `cp`, `mv` and similar programs. The target may be a folder."""
     words = _operands(command)
     for option, after in pairwise([*command.words, ""]):
         if option.startswith("--target-directory="):
@@ -172,7 +174,7 @@ def _copy_operands(command: SimpleCommand) -> tuple[list[str], str]:
 
 
 def _only_lists(command: SimpleCommand) -> bool:
-    """Whether what could format a disk is told to list what is on it, or only to say what it would do."""
+    """Whether a disk tool only lists partitions, or only shows what it would do."""
     name, words = program(command), command.words[1:]
     if name == "wipefs":
         return _has(command, "n", "no-act") or not (_has(command, "ao", "all") or _has(command, "", "offset"))
@@ -198,18 +200,18 @@ def _stops_machine(command: SimpleCommand, tracker: CwdTracker) -> str:
 
 
 def _is_system_program(command: SimpleCommand, tracker: CwdTracker) -> bool:
-    """Or at least not a program of the project that happens to have the name of one."""
+    """Whether it is a system program, not a program of the project with the same name."""
     word = command.words[0] if command.words else ""
     return "/" not in word or _SYSTEM_PROGRAMS.fullmatch(posixpath.dirname(tracker.path(word))) is not None
 
 
-def _fork_bomb(command: SimpleCommand, tracker: CwdTracker) -> str:  # noqa: ARG001  (a rule like the others)
-    """A function that starts itself twice: beside itself, or through a pipe."""
+def _fork_bomb(command: SimpleCommand, tracker: CwdTracker) -> str:  # noqa: ARG001  (the signature of a rule)
+    """A function that starts itself twice: in the background, or through a pipe."""
     name = command.function
     if not name or command.words[:1] != [name]:
         return ""
     twice = command.background or any(before.words[:1] == [name] for before in command.inputs)
-    return f"{shown(name)} is a function that starts itself again and again, a fork bomb" if twice else ""
+    return f"{shown(name)} is a function that starts itself endlessly, a fork bomb" if twice else ""
 
 
 _RULES: tuple[Callable[[SimpleCommand, CwdTracker], str], ...] = (
@@ -225,21 +227,21 @@ _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|php|lua)[\d.]*$")
 
 
 class DownloadedPrograms:
-    """Programs that come from the network: by a pipe, as `sh -c "$(curl ...)"`, or as a file that the line fetches and runs.
+    """Find programs from the network: through a pipe, as `sh -c "$(curl ...)"`, or as a file that the line downloads and runs.
 
-    For the commands of one line: what brings nothing from the network is looked at once only.
+    One object serves one line; commands without a download are checked once.
     """
 
     def __init__(self) -> None:
         self._clean: set[SimpleCommand] = set()
 
-    def why(self, command: SimpleCommand, tracker: CwdTracker) -> str:  # noqa: ARG002  (a rule like the others)
+    def why(self, command: SimpleCommand, tracker: CwdTracker) -> str:  # noqa: ARG002  (the signature of a rule)
         fetcher = self._fetcher(_producers_of_program(command))
         by = "" if 0 in command.producers else f", with {shown(program(command))}"
-        return f"it would run what {shown(fetcher)} brings from the network{by}" if fetcher else ""
+        return f"it would run what {shown(fetcher)} downloads{by}" if fetcher else ""
 
     def _fetcher(self, commands: list[SimpleCommand]) -> str:
-        """The program that brings what they print or write, through whatever pipes and files; "" when none does."""
+        """The download program behind their output, through pipes and files; "" when there is none."""
         waiting = list(commands)
         while waiting:
             command = waiting.pop()
@@ -257,7 +259,7 @@ class DownloadedPrograms:
 
 
 def _producers_of_program(command: SimpleCommand) -> list[SimpleCommand]:
-    """The commands that print, or write, the program that this one runs."""
+    """The commands whose output is the program that this command runs."""
     name, words = program(command), command.words
     if name in SOURCES or name == "eval":
         return command.inputs if STANDARD_INPUT & set(words[1:2]) else command.producers.get(1, [])
@@ -275,7 +277,7 @@ def _producers_of_program(command: SimpleCommand) -> list[SimpleCommand]:
 
 
 def _is_searched(file: str) -> bool:
-    """Whether it lies where programs are looked for: `curl x > test; test -s test` runs none that was fetched."""
+    """Whether it is in a folder of programs. `curl x > test; test -s test` runs the shell's own `test`."""
     return posixpath.dirname(file).endswith("bin")
 
 
@@ -287,7 +289,7 @@ _SYSTEM_FOLDERS = frozenset(
     )
 )
 _EVERYTHING = re.compile(r"(?=.*[*?\[])(?:[*?.]|\[[^\]]*\])+")
-"""Of a folder: `*`, `?*`, `.[!.]*`, `[a-z]*`."""
+"""Patterns for all files of a folder: `*`, `?*`, `.[!.]*`, `[a-z]*`."""
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _RANGE = re.compile(r"\{\w+\.\.\w+\}")
 _MOST_WORDS = 100
@@ -295,16 +297,16 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 
 class CwdTracker:
-    """Where the line is, as its `cd`s say, and which folders are protected from there. By letters alone: no file is looked at."""
+    """Track the current folder through the line's `cd` commands, and find protected folders. By names only: no file is checked."""
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root, self._home = str(root), posixpath.normpath(environment.get("HOME") or "/root")
         self._environment = environment
         self._cwds = [(self._root, self._root)]
-        """The folder and the one before it, by the parentheses around: those inside end with them."""
+        """(current folder, previous folder) for each level of parentheses. A subshell's `cd` ends with it."""
 
     def enter(self, level: int) -> None:
-        """Where a command of that level is; to be called for each, in turn."""
+        """Enter the level of the next command. Call it for each command in order."""
         self._cwds = self._cwds[: level + 1]
         self._cwds += [self._cwds[-1]] * (level + 1 - len(self._cwds))
 
@@ -317,7 +319,7 @@ class CwdTracker:
             self._cwds[-1] = (self.path(word), cwd)
 
     def path(self, word: str) -> str:
-        """Where a word leads."""
+        """The absolute path of a word."""
         if word.startswith("~"):
             user, slash, below = word[1:].partition("/")
             home = {"": self._home, posixpath.basename(self._home): self._home, "root": "/root"}.get(user)
@@ -333,9 +335,9 @@ class CwdTracker:
         return own or self._environment.get(name[1]) or name[0]
 
     def is_protected(self, word: str, *, with_workspace: bool) -> bool:
-        """Whether it is the root, a folder of the system, the home, or one that holds the workspace, or all in one.
+        """Whether it is the root, a system folder, the home, a folder that holds the workspace, or all files in one of these.
 
-        `with_workspace`: or the workspace's folder itself, but not as `.`, which rm refuses, nor as all that is in it.
+        `with_workspace`: also the workspace itself, except as `.` (rm refuses it) and as `*` (its content).
         """
         return any(self._leads_to_protected(alternative, with_workspace) for alternative in _alternatives(word))
 
@@ -353,12 +355,12 @@ class CwdTracker:
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """A glob's `*` does not go past a `/`."""
+    """Match part by part: `*` of a glob does not match a `/`."""
     return path.count("/") == pattern.count("/") and all(map(fnmatchcase, path.split("/"), pattern.split("/")))
 
 
 def _alternatives(word: str) -> Iterator[str]:
-    """The words that its braces stand for."""
+    """The words that its braces expand to."""
     words = [_RANGE.sub("*", word)]
     for _ in range(_MOST_WORDS):
         braces = next((found for each in words if (found := _BRACES.search(each))), None)

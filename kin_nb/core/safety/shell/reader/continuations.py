@@ -1,6 +1,6 @@
-"""A line as bash has it before it looks for words: each backslash at the end of a line taken out, with the end of the line.
+"""Join continued lines as bash does before it splits words: remove each backslash before an end of line, and that end of line.
 
-Where it stays: in single quotes, in comments, in here-documents whose end is quoted, and after another backslash.
+The pair stays in single quotes, in comments, in here-documents with a quoted end word, and after another backslash.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CASE, _ESAC = re.compile(r"\bcase\b"), re.compile(r"\besac\b")
 
 
 class _UnclearError(Exception):
-    """Where a quotation or a group ends is not certain."""
+    """The end of a quotation or a group is uncertain."""
 
 
 def join_continuations(text: str) -> str | None:
-    """The text with its continued lines joined; None where it is not certain which of them are."""
+    """Return the text with continued lines joined; None where it is uncertain which lines continue."""
     if _CONTINUATION not in text:
         return text
     try:
@@ -33,7 +33,7 @@ def join_continuations(text: str) -> str | None:
 
 
 def join_everywhere(text: str) -> str:
-    """For want of a certain reading: also where bash would leave them."""
+    """Join everywhere, also where bash would not. For lines that are uncertain."""
     return text.replace(_CONTINUATION, "")
 
 
@@ -43,17 +43,17 @@ def join_as_certain(text: str) -> str:
 
 
 class _Joiner:
-    """Follows quotations and groups as far as it takes to know where a backslash is one of bash's own."""
+    """Track quotations and groups, to know which backslashes continue a line."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._out: list[str] = []
         self._before = "\n"
-        """The character before, but none of a quotation and none that is escaped."""
+        """The previous character, unless it was quoted or escaped."""
         self._around: list[tuple[str, str, int]] = [("", "commands", 0)]
-        """What ends each quotation or group around this place, what is in it, and where it begins in the output."""
+        """For each quotation or group around this position: its end, its kind, and where it begins in the output."""
         self._documents: list[tuple[str, bool, bool]] = []
-        """Here-documents that begin at the next line: end, whether tabs go before that, whether it is quoted."""
+        """Here-documents that begin at the next line: (end word, tabs may precede it, it is quoted)."""
 
     def join(self) -> str:
         while self._at < len(self._text):
@@ -131,7 +131,7 @@ class _Joiner:
         self._take(found[0], before="x")
 
     def _here_document(self) -> None:
-        """Past `<<`, and the word that ends it."""
+        """Consume `<<` and the end word."""
         self._take("<", before="")
         tabs = False
         for mark in "<-":
@@ -147,7 +147,7 @@ class _Joiner:
             raise _UnclearError
         self._documents.append((_QUOTES.sub("", end[1]), tabs, _QUOTES.search(end[1]) is not None))
         written_files = end[0]
-        while written_files:  # as it is written, with what goes on at the next line
+        while written_files:  # as it is written, with its continuations
             self._skip()
             if self._text[self._at] != written_files[0]:
                 raise _UnclearError
@@ -173,7 +173,7 @@ class _Joiner:
                     break
 
     def _line(self, *, quoted: bool) -> str:
-        """One line of a here-document, past its end."""
+        """Consume one line of a here-document; return it."""
         line = ""
         while True:
             stop = self._text.find("\n", self._at)

@@ -1,4 +1,4 @@
-"""The commands inside a command: what `sudo`, `env`, `timeout`, `bash -c`, `eval`, `find -exec` and their like are told to run."""
+"""Find the commands inside a command: of `sudo`, `env`, `timeout`, `bash -c`, `eval`, `find -exec` and similar programs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _ARCHITECTURE = re.compile(
 
 @dataclass(frozen=True)
 class Launcher:
-    """A program that runs the command which follows in its words (`sudo`, `strace`, `chroot`), and where that begins.
+    """A program whose arguments contain a command to run (`sudo`, `strace`, `chroot`), and where that command begins.
 
-    `letters`, `long`: its options whose value is the next word. `operands`: words between its options and the command.
-    `amounts`: whether it may be given numbers there (`timeout 5`). `in_a_shell`: a shell reads what follows, as one text.
+    `letters`, `long`: options whose value is the next word. `operands`: number of words between the options and the command.
+    `amounts`: numbers may come before the command (`timeout 5`). `in_a_shell`: a shell runs the rest as one text.
     """
 
     letters: str = ""
@@ -56,7 +56,7 @@ class Launcher:
         if option.startswith("--"):
             return option[2:] in self.long.split()
         first = next((at for at, letter in enumerate(option) if at and letter in self.letters), 0)
-        return first == len(option) - 1  # else its value is in the same word, or it has none
+        return first == len(option) - 1  # otherwise its value is in the same word, or it has none
 
 
 def _is_architecture(word: str) -> bool:
@@ -98,11 +98,11 @@ _PARALLEL = Launcher(
 )
 FIND_EXEC_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")
 _LONGEST_CHAIN = 20
-"""Commands in commands (`sudo env nice ...`) that are followed."""
+"""Most nested commands (`sudo env nice ...`) that are followed."""
 
 
 def simple_commands(command: str) -> Iterator[SimpleCommand]:
-    """Every simple command of a line, and each that is carried by another, as far as reading alone can tell."""
+    """Yield every simple command of a line, and every command nested in one."""
     state = ShellState()
     yield from _all(parse_commands(command, state), state, depth=5)
 
@@ -122,19 +122,19 @@ def _all(commands: list[SimpleCommand], state: ShellState, depth: int) -> Iterat
                     inside = state.for_call(words, given)
                     yield from _all(parse_commands(text, inside, found.inputs, found.level + 1), inside, depth - 1)
             found = nested_command(found)
-        if found.writes and not found.words:  # a redirection alone
+        if found.writes and not found.words:  # only a redirection
             yield found
 
 
 def _alias_script(command: SimpleCommand, state: ShellState) -> Iterator[tuple[str, list[str]]]:
-    """What a word that the line has made an alias stands for, with the words after it."""
+    """The text of an alias that the line defines, with the words after it."""
     text = state.aliases.get(command.words[0], "")
-    if text and text.split()[:1] != command.words[:1]:  # `alias ls='ls -l'` is not followed again
+    if text and text.split()[:1] != command.words[:1]:  # `alias ls='ls -l'` is not expanded again
         yield f"{text} {shlex.join(command.words[1:])}", []
 
 
 def nested_command(command: SimpleCommand) -> SimpleCommand:
-    """The command inside one: after `sudo`, `FOO=1`, `timeout 5`, `find -exec`. Without words when there is none."""
+    """Return the command inside one: after `sudo`, `FOO=1`, `timeout 5`, `find -exec`. Without words when there is none."""
     words, name = command.words, program(command)
     if name == "find":
         return _find_exec_command(command)
@@ -145,7 +145,7 @@ def nested_command(command: SimpleCommand) -> SimpleCommand:
         carrier = LAUNCHERS["command"]
     if carrier is None:
         return SimpleCommand()
-    asks = words[0] == "command" and words[1:2] in (["-v"], ["-V"])  # where a program is
+    asks = words[0] == "command" and words[1:2] in (["-v"], ["-V"])  # asks where a program is
     if asks or (name == "env" and env_script(words)):
         return SimpleCommand()
     begin = carrier.begin(words)
@@ -160,7 +160,7 @@ def _after(command: SimpleCommand, begin: int) -> dict[int, list[SimpleCommand]]
 
 
 def _parallel_command(command: SimpleCommand) -> SimpleCommand:
-    """What GNU parallel runs: its words with what follows `:::`, or what it reads; those themselves when it has no words."""
+    """The command of GNU parallel: its words with the values after `:::` or from its input, or the values alone."""
     words = command.words
     mark = next((at for at, word in enumerate(words) if word.startswith(":::")), len(words))
     begin = min(_PARALLEL.begin(words), mark)
@@ -176,7 +176,7 @@ def _parallel_command(command: SimpleCommand) -> SimpleCommand:
 
 
 def _xargs_command(command: SimpleCommand, options: list[str]) -> SimpleCommand:
-    """What xargs runs, with the words that it reads, or one that is not known in their place."""
+    """The command of xargs with the words of its input, or with one unknown word."""
     if not command.inputs:
         return command
     given = predicted_output(command.inputs).split()[:MOST_VALUES]
@@ -195,11 +195,11 @@ def _xargs_command(command: SimpleCommand, options: list[str]) -> SimpleCommand:
 
 
 def _find_exec_command(command: SimpleCommand) -> SimpleCommand:
-    """What `find -exec` runs; `{}` stands for all the folders, where it is run for all that is in them."""
+    """The command of `find -exec`. `{}` is replaced by the searched folders when the search has no filter."""
     words = command.words
     begin = next((at for at, word in enumerate(words, 1) if word in FIND_EXEC_OPTIONS), len(words))
     end = next((at for at, word in enumerate(words) if at >= begin and word in (";", "+")), len(words))
-    folders = find_roots(command)[:MOST_VALUES] if words.count("{}") == 1 else []  # more could multiply without end
+    folders = find_roots(command)[:MOST_VALUES] if words.count("{}") == 1 else []  # several could multiply endlessly
     return replace(
         command,
         words=[new for word in words[begin:end] for new in (folders if word == "{}" and folders else [word])],
@@ -220,17 +220,17 @@ _GIT_COMMAND_OPTIONS = {
     "difftool": re.compile(r"(?:-[a-z]*?x|--extc(?:md?)?(?:=|$))(.*)", re.DOTALL),
     "filter-branch": re.compile(r"--\w+-filter()$"),
 }
-"""By git's subcommand: the option whose value is a command; a group for a value in the same word."""
+"""git's subcommand -> the option whose value is a command, with a group for a value in the same word."""
 _OF_ENV = {"--chdir": "C", "--split-string": "S", "--unset": "u"}
-"""The options of `env` that have a value, and their letters."""
+"""Options of `env` with a value -> their letters."""
 _OF_ANOTHER_LANGUAGE = re.compile(r"#!(?!.*sh\b)")
 
 _Script = tuple[str, list[str]]
-"""Its text, and what `$0`, `$1` and so on are in it."""
+"""The text of a script, and its arguments `$0`, `$1`, ..."""
 
 
 def program_index(command: SimpleCommand) -> int | None:
-    """Which word is the program that an interpreter runs, or names it; None when it reads one from its input."""
+    """Index of the word that is, or names, the program of an interpreter; None when it reads the program from its input."""
     words = command.words
     if program(command) in SHELLS:
         letters, index = _shell_options(words)
@@ -247,12 +247,12 @@ def program_index(command: SimpleCommand) -> int | None:
 
 
 def checks_syntax_only(command: SimpleCommand) -> bool:
-    """Whether it is a shell that runs nothing of what it reads: `bash -n`."""
+    """Whether it is a shell that only checks the syntax: `bash -n`."""
     return program(command) in SHELLS and "n" in _shell_options(command.words)[0]
 
 
 def _shell_options(words: list[str]) -> tuple[str, int]:
-    """The letters of a shell's options, and which word comes after them; `-o` takes the next word, in a bundle also."""
+    """The letters of a shell's options, and the index of the word after them. `-o` takes the next word, also in a group."""
     letters, index = "", 1
     while index < len(words) and (option := _OPTION_OF_SHELL.match(words[index])):
         bundle = option[1] or ""
@@ -263,7 +263,7 @@ def _shell_options(words: list[str]) -> tuple[str, int]:
 
 
 def inline_scripts(command: SimpleCommand) -> Iterator[_Script]:
-    """The texts that a command is given to run as a shell does; "" for one that is not known."""
+    """Yield the texts that a command runs as shell code; "" for an unknown text."""
     name, words = program(command), command.words
     if name in SHELLS:
         yield _of_shell(command)
@@ -300,7 +300,7 @@ def _of_shell(command: SimpleCommand) -> _Script:
 
 
 def _git_scripts(words: list[str]) -> Iterator[str]:
-    """The commands that git is told to run: for each submodule, commit, or step of a search."""
+    """Yield the commands that git runs for each submodule, commit, or bisect step."""
     rest = split_git_options(words)[0][1:]
     subcommand, given = "".join(rest[:1]), rest[1:]
     if subcommand == "bisect" and given[:1] == ["run"]:
@@ -313,7 +313,7 @@ def _git_scripts(words: list[str]) -> Iterator[str]:
 
 
 def env_script(words: list[str]) -> str:
-    """`env -S "sh -c ..."`: one word that holds several. `env -C / ls`: in another folder. "" for what it runs as it stands."""
+    """The shell code of `env -S "sh -c ..."` (one word with several) and of `env -C / ls` (another folder); else ""."""
     index, folder = 1, ""
     while index < len(words) and words[index].startswith("-"):
         kind, value = _option_of_env(words[index])
@@ -329,7 +329,7 @@ def env_script(words: list[str]) -> str:
 
 
 def _option_of_env(word: str) -> tuple[str, str | None]:
-    """Its letter, where it has a value; and that, None when it is the next word. Long ones may be cut short."""
+    """The letter of an option with a value, and the value; None when it is the next word. Long options may be shortened."""
     name, equals, value = word.partition("=")
     if word.startswith("--"):
         kind = next((kind for long, kind in _OF_ENV.items() if len(name) > 2 and long.startswith(name)), "")  # noqa: PLR2004

@@ -1,7 +1,7 @@
-"""The simple commands of a shell line, as far as reading alone can tell. Never fails: what is malformed ends with the line.
+"""Parse a shell line into simple commands. Never fails: a malformed part extends to the end of the line.
 
-It reads as bash would run it, each branch and each loop once: what is piped into a group reaches the commands in it, a
-variable has the value that the line gave it before, a function's commands come again where it is called.
+It follows bash and takes each branch and each loop once: a pipe into a group reaches the commands in it, a variable has the
+value that the line assigned, and a function's commands appear again at each call.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _LONGEST_INDEX = 1_000
 
 @dataclass(frozen=True)
 class _HereDocument:
-    """`end`: the word that ends it; `tabs`: may go before that; `expands`: variables in it are filled in.
+    """`end`: the word that ends it; `tabs`: tabs may precede it; `expands`: variables are expanded.
 
-    `may_be_a_shift`: where the line may be arithmetic, and what follows it commands.
+    `may_be_a_shift`: `<<` may be arithmetic, and the next lines commands.
     """
 
     printer: SimpleCommand
@@ -38,18 +38,18 @@ class RedirectionReader(WordExpander):
     def __init__(self, text: str, state: ShellState) -> None:
         super().__init__(text, state)
         self._here_documents: list[_HereDocument] = []
-        """Those that begin at the next line."""
+        """Here-documents that begin at the next line."""
         self._doubled = 0
-        """Double parentheses around this place: arithmetic, or subshells."""
+        """Number of `((` around this position: arithmetic, or subshells."""
 
     @property
     @abstractmethod
     def is_deep(self) -> bool:
-        """Whether it is too deep for a group to be read for itself."""
+        """Whether the nesting is too deep to parse a group on its own."""
 
     @abstractmethod
     def read_as_commands(self, text: str) -> None:
-        """Find what the text runs, apart from what is around it."""
+        """Add the commands of the text, parsed on its own."""
 
     def is_redirection(self) -> bool:
         if self.text[self.at] == "&":
@@ -57,9 +57,9 @@ class RedirectionReader(WordExpander):
         return not self.is_process_substitution()
 
     def redirection(self, command: SimpleCommand, closed: list[SimpleCommand] | None) -> SimpleCommand:
-        """Past an operator and its file. `2>` has its digit before it, read as a word.
+        """Consume an operator and its file. The digit of `2>` was parsed as a word before.
 
-        `closed`: what the commands of a group read that ends here; a file that is given to it is for them.
+        `closed`: the inputs of the group that ends here; a redirection after it is theirs.
         """
         start, words = self.at, command.words
         if words and words[-1].isdigit() and self.text[start - 1].isdigit():
@@ -83,7 +83,7 @@ class RedirectionReader(WordExpander):
         return replace(command, has_input=True, inputs=[printer])
 
     def _printer(self, operator: str) -> SimpleCommand | None:
-        """A command that prints what a redirection reads; for one that writes, `cat` with the file. Past its word."""
+        """Consume the word, and return a command that prints the redirection's input; for an output, `cat` with the file."""
         if self.at == len(self.text) or (self.text[self.at] in ENDS_COMMAND):
             return None
         begin = self.at
@@ -92,7 +92,7 @@ class RedirectionReader(WordExpander):
         if operator in ("<<", "<<-"):
             printer = SimpleCommand(["echo"])
             expands = _QUOTED.search(self.text, begin, self.at) is None
-            if not self.is_deep:  # there all lines are commands
+            if not self.is_deep:  # in deep nesting all lines are commands
                 self._here_documents.append(
                     _HereDocument(printer, "".join(target), operator == "<<-", expands, self._may_be_arithmetic(begin))
                 )
@@ -100,7 +100,7 @@ class RedirectionReader(WordExpander):
         return SimpleCommand(["echo" if operator == "<<<" else "cat", *target], producers={1: made})
 
     def _may_be_arithmetic(self, at: int) -> bool:
-        """In `((...))`, or after a `[` that is not closed: `$[1<<2]`, `a[1<<2]=3`."""
+        """Whether it is in `((...))`, or after an open `[`: `$[1<<2]`, `a[1<<2]=3`."""
         if self._doubled:
             return True
         opened = 0
@@ -109,7 +109,7 @@ class RedirectionReader(WordExpander):
         return opened > 0
 
     def read_here_documents(self) -> None:
-        """Past those that begin here. What may be no here-document, or has no end, is read as commands too."""
+        """Consume the here-documents that begin here. An uncertain one, or one without an end, is also parsed as commands."""
         pending, self._here_documents = self._here_documents, []
         for document in pending:
             lines: list[str] = []
@@ -129,7 +129,7 @@ class RedirectionReader(WordExpander):
                     self.at = begin
                 else:
                     self.read_as_commands(text)
-                read, made = text, list[SimpleCommand]()  # what it expands is found there
+                read, made = text, list[SimpleCommand]()  # its substitutions are found there
             else:
                 read, made = self.here_document(text) if document.expands else (text, [])
             document.printer.words.append(read)
@@ -141,9 +141,9 @@ class RedirectionReader(WordExpander):
 
 
 _DEEPEST = 50
-"""Levels of parentheses and groups that are followed; deeper ones are read as if they were not there."""
+"""Most levels of parentheses and groups. Deeper ones are ignored."""
 _A_CALL = 10
-"""Levels that the call of a function counts for: it may call others."""
+"""Levels that a function call counts as, because it may call others."""
 _GROUPS = {"{": "}", "if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac"}
 _WITH_A_HEAD = frozenset(("for", "select", "case"))
 _BETWEEN = frozenset(("then", "do", "else", "elif", "!"))
@@ -155,10 +155,10 @@ _NO_ARGUMENTS = re.compile(r"\(\s*\)")
 def parse_commands(
     line: str, state: ShellState | None = None, inputs: Sequence[SimpleCommand] = (), level: int = 0
 ) -> list[SimpleCommand]:
-    """In the order in which they end: what a substitution runs comes before the command that uses it.
+    """Return the commands in the order in which they end: those of a substitution before the command that uses it.
 
-    `known`: from what comes before the line; it learns from the line. `inputs`: what the line's commands may read.
-    `level`: parentheses around the line.
+    `state`: of the shell before the line; it is updated. `inputs`: commands whose output the line may read.
+    `level`: number of parentheses around the line.
     """
     reader = _Reader(join_as_certain(line), state or ShellState(), level=level)
     reader.commands("", list(inputs))
@@ -167,15 +167,15 @@ def parse_commands(
 
 @dataclass
 class _Group:
-    """`end`: the character or word that closes it. `inputs`: what its commands read. `outputs`: those that print for it."""
+    """`end`: the character or word that closes it. `inputs`: commands whose output it reads. `outputs`: its commands that print."""
 
     end: str
     inputs: list[SimpleCommand]
     outputs: list[SimpleCommand] = field(default_factory=list)
     closed: list[SimpleCommand] | None = None
-    """The inputs of the group inside it that was closed just now: redirections that follow belong to that."""
+    """Inputs of the inner group that just ended. Redirections that follow belong to that group."""
     compares: bool = False
-    """What comes next is no command: `case` compares with it."""
+    """Next comes a pattern of `case`, not a command."""
 
 
 class _Reader(RedirectionReader):
@@ -183,12 +183,12 @@ class _Reader(RedirectionReader):
         super().__init__(text, state)
         self._depth, self._level, self._function = depth, level, function
         self._defined = ""
-        """The function whose body comes next."""
+        """Name of the function whose body comes next."""
 
     def commands(self, end: str, inputs: list[SimpleCommand], head: str = "") -> list[SimpleCommand]:
-        """Read commands up to the closing `end` ("" for that of the text), and past it. `head`: a first word, read before.
+        """Parse commands up to `end` ("": the end of the text) and consume it. `head`: a first word, already parsed.
 
-        Returns those that print what the group prints.
+        Returns the commands whose output is the group's output.
         """
         self._depth += 1
         group = _Group(end, inputs)
@@ -226,7 +226,7 @@ class _Reader(RedirectionReader):
         return SimpleCommand([], has_input, inputs, level=self._level, function=self._function)
 
     def _operator(self, command: SimpleCommand, group: _Group) -> SimpleCommand:
-        """Past the operator that ends `command`; what follows it."""
+        """Consume the operator that ends `command`; return the next command."""
         character, at = self.text[self.at], self.at
         if character == "(":
             return self._parenthesis(command, group)
@@ -234,7 +234,7 @@ class _Reader(RedirectionReader):
         if character == "\n":
             after = command if command.has_input and not command.words else self._ended(command, group)
             self.read_here_documents()
-            return after  # a pipe goes on at the next line
+            return after  # a pipe continues on the next line
         before, following = self.text[at - 1 : at], self.text[self.at : self.at + 1]
         if character == "|" and "|" not in (before, following):
             self.at += following == "&"
@@ -249,7 +249,7 @@ class _Reader(RedirectionReader):
         return self._fresh(group)
 
     def _end(self, command: SimpleCommand, group: _Group | None = None) -> SimpleCommand:
-        """`group`: whose output it is part of; None when it goes into a pipe. Returns it as it was found."""
+        """Add the command. `group`: prints its output; None when the output goes into a pipe. Returns the command as added."""
         words = command.words
         if words or command.writes:
             if not self.state.within_budget():
@@ -264,14 +264,14 @@ class _Reader(RedirectionReader):
         return command
 
     def _call(self, words: list[str], body: str, inputs: list[SimpleCommand]) -> list[SimpleCommand]:
-        """The commands that print what the call of a function prints; what it runs is found."""
+        """Add the commands of a function call; return those that print."""
         reader = _Reader(body, self.state.for_call(words), self._depth + _A_CALL, self._level, words[0])
         outputs = reader.commands("", inputs)
         self.found += reader.found
         return outputs
 
     def _parenthesis(self, command: SimpleCommand, group: _Group) -> SimpleCommand:
-        """A function's head, the values of an array, or a subshell."""
+        """Parse a function's head, the values of an array, or a subshell."""
         before, no_arguments = command.words, _NO_ARGUMENTS.match(self.text, self.at)
         if before and before[-1].endswith("="):
             self._array(before.pop().rstrip("+="))
@@ -307,7 +307,7 @@ class _Reader(RedirectionReader):
         self.state.values[name] = values[:MOST_VALUES]
 
     def _group(self, end: str, command: SimpleCommand, group: _Group, head: str = "") -> SimpleCommand:
-        """Past a group: a command without words, which reads what the group prints."""
+        """Parse a group; return a command without words that reads the group's output."""
         start, defined, outer, inputs = self.at, self._defined, self._function, list(command.inputs)
         self._defined, self._function = "", defined or outer
         outputs = self.commands(end, inputs, head)
@@ -320,12 +320,12 @@ class _Reader(RedirectionReader):
         return after
 
     def _begins(self, command: SimpleCommand) -> bool:
-        """Whether a group may begin, or end, where the command's next word stands."""
+        """Whether a group may begin or end at the command's next word."""
         words = command.words
         return all(word in _BEFORE_A_GROUP for word in words) or (words[0] == "function" and len(words) == 2)  # noqa: PLR2004
 
     def _add_word(self, command: SimpleCommand, group: _Group) -> SimpleCommand | None:
-        """The command with the word here; None when it was the one that closes the group."""
+        """Add the next word to the command; return None when the word closes the group."""
         start = self.at
         words, made = self.words()
         word = words[0] if words else ""

@@ -1,4 +1,4 @@
-"""One simple command of a shell line: what reaches it, what it prints and writes, and what it tells about the rest of the line."""
+"""One simple command of a shell line: its input, its output, the files that it writes, and the shell state that it changes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from types import MappingProxyType
 
 @dataclass(eq=False, slots=True)
 class SimpleCommand:
-    """`words`: quotes taken off, redirections left out, variables in the place of which the line spells a text filled in.
+    """`words`: without quotes and redirections; variables with a known value are expanded.
 
-    Without words it stands for a group, or for a redirection alone: what it reads is what it prints.
+    Without words it represents a group or a single redirection, whose output is its input.
     """
 
     words: list[str] = field(default_factory=list)
     has_input: bool = False
     """It reads from a pipe, a file or a here-document."""
     inputs: list[SimpleCommand] = field(default_factory=list)
-    """What it reads: the command before the pipe, or one that prints the same as the file or the text does."""
+    """The commands whose output it reads: the command before the pipe, or one that represents a file or a text."""
     writes: list[str] = field(default_factory=list)
-    """The files that its output is redirected to."""
+    """Files that its output is redirected to."""
     producers: dict[int, list[SimpleCommand]] = field(default_factory=dict)
-    """For each word (by index) that begins with a substitution, or names a file that the line writes: the commands behind it."""
+    """Index of a word -> the commands that produce it: a substitution, or the writers of the file that it names."""
     level: int = 0
-    """Parentheses around it: a `cd` in there ends with them."""
+    """Number of parentheses around it. A `cd` ends with them."""
     function: str = ""
-    """In whose body it stands."""
+    """The function whose body holds it."""
     background: bool = False
-    """It runs beside what follows (`&`)."""
+    """It runs in the background (`&`)."""
 
 
 def program(command: SimpleCommand) -> str:
@@ -47,7 +47,7 @@ def is_assignment(word: str) -> bool:
 DOWNLOADERS = frozenset(("curl", "wget", "aria2c", "http", "https", "fetch"))
 _WRITERS = frozenset((*DOWNLOADERS, "tee", "dd", "cp", "mv", "install", "ln"))
 LONGEST_TEXT = 10_000
-"""Characters of a text that are followed."""
+"""Most characters of a text that are kept."""
 _MOST_ASKED = 30
 _PASS_ON = frozenset(("", "cat", "tee", "sort", "uniq", "head", "tail", "tac"))
 _NARROWS = re.compile(
@@ -59,7 +59,7 @@ _OWN_NAME = re.compile(r"-[^-AbcCdDeEFhHKmoPQrtTuUwxXyYz]*O|--remote-name")
 
 
 def predicted_output(commands: Iterable[SimpleCommand], seen: set[int] | None = None) -> str:
-    """What they print together; "" when nothing of it is known. `seen`: those that were asked already."""
+    """Return the predicted output of the commands; "" when unknown. `seen`: ids of commands that are already included."""
     seen = set() if seen is None else seen
     texts: list[str] = []
     for command in commands:
@@ -92,7 +92,7 @@ def _formatted(pattern: str, values: list[str]) -> str:
 
 
 def find_roots(command: SimpleCommand) -> list[str]:
-    """The folders all of which a `find` goes through; none when it looks for some files in there."""
+    """The folders that a `find` covers completely; none when it filters files."""
     words = command.words[1:]
     begin = next((at for at, word in enumerate(words) if word not in ("-H", "-L", "-P")), len(words))
     end = next((at for at, word in enumerate(words) if at >= begin and word.startswith(("-", "(", "!"))), len(words))
@@ -101,7 +101,7 @@ def find_roots(command: SimpleCommand) -> list[str]:
 
 
 def written_files(command: SimpleCommand) -> Iterator[str]:
-    """The files that it writes what it reads, fetches or copies to."""
+    """The files that it writes its input, a download or a copy to."""
     yield from command.writes
     begin = next((at for at, word in enumerate(command.words) if word.rpartition("/")[2] in _WRITERS), None)
     if begin is None:
@@ -134,7 +134,7 @@ def _fetched(name: str, words: list[str]) -> Iterator[str]:
 
 
 MOST_VALUES = 50
-"""Values that a variable may have in turn, as in a loop."""
+"""Most values of a variable in a loop."""
 _LONGEST_VALUE = 1_000
 _MOST_COMMANDS = 30_000
 _MOST_WRITERS = 10
@@ -147,26 +147,27 @@ def _budget() -> Iterator[int]:
 
 @dataclass
 class ShellState:
-    """`values`: of a variable, one after another as a loop gives them. `made`: the commands whose output it holds."""
+    """Variables, functions, aliases and written files. `values`: several for one variable in a loop. `made`: the commands that produced
+    them."""
 
     values: dict[str, list[str]] = field(default_factory=dict)
     made: dict[str, list[SimpleCommand]] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
-    """The text of each one's body."""
+    """Name -> text of the body."""
     aliases: dict[str, str] = field(default_factory=dict)
-    """The text that each stands for; a shell that runs a command knows them only where the line says so."""
+    """Name -> text. A non-interactive shell knows only the aliases of the line."""
     files: dict[str, dict[str, list[SimpleCommand]]] = field(default_factory=dict)
-    """The commands that write to a file, by its name without the folder, and by its path."""
+    """File name without folder -> path -> the commands that write it."""
     _budget: Iterator[int] = field(default_factory=_budget)
 
     def within_budget(self) -> bool:
-        """Whether one more command is looked at: functions and scripts in scripts could make it go on for ever."""
+        """Whether one more command may be parsed: functions and nested scripts could repeat endlessly."""
         return next(self._budget, None) is not None
 
     def for_call(self, words: list[str], values: Mapping[str, list[str]] = MappingProxyType({})) -> ShellState:
-        """What is known inside a function or a script that is given `words`; the first is its own name.
+        """Return the state inside a function or script called with `words` (the first is its name).
 
-        `values`: of variables that are set for it alone. Without words it has those of what is around it.
+        `values`: variables that are set for this call only. Without words the arguments of the caller stay.
         """
         if not words:
             return replace(self, values={**self.values, **values})
@@ -176,7 +177,7 @@ class ShellState:
         return replace(self, values={**kept, **values, **given, **rest})
 
     def writers_of(self, word: str) -> list[SimpleCommand]:
-        """The commands that write to the file of that name; without its folder it may be one in any: `cd` is not followed."""
+        """The commands that write a file of that name. Without folder it matches any folder: `cd` is not tracked."""
         if not self.files:
             return []
         path = posixpath.normpath(word)
@@ -215,7 +216,7 @@ class ShellState:
             same_name[path] = [*same_name.get(path, []), command][-_MOST_WRITERS:]
 
     def _assign(self, command: SimpleCommand, begin: int) -> None:
-        """`x=1 command` sets a variable for that command only, which is not followed."""
+        """Assign variables. `x=1 command` sets x for that command only, and is ignored."""
         words = command.words[begin:]
         if not all(is_assignment(word) for word in words if begin == 0):
             return

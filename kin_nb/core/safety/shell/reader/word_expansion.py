@@ -1,4 +1,4 @@
-"""The words of a shell line: braces expanded, quotes taken off, known variables filled in. Never fails."""
+"""Expand the words of a shell line: braces, quotes, known variables. Never fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNKNOWN = ["$"]
 
 @dataclass
 class _Reading:
-    """The word being read. `turn`: which value of its variables, of `turns`; `made`: the commands whose output they hold."""
+    """State of the word being expanded. `turn`: index of the variables' value, below `turns`; `made`: their producers."""
 
     turn: int = 0
     turns: int = 1
@@ -48,14 +48,14 @@ class WordExpander(ABC):
         self.found: list[SimpleCommand] = []
         self._reading = _Reading()
         self._expansions = 0
-        """Those around this place."""
+        """Number of expansions around this position."""
 
     @abstractmethod
     def substituted(self, end: str) -> str:
-        """What a substitution prints, `$` if unknown. Past its `end`; what it runs is found. Begins at its parenthesis."""
+        """Parse a substitution from its parenthesis through `end`, add its commands; return its output, or `$` if unknown."""
 
     def words(self) -> tuple[list[str], list[SimpleCommand]]:
-        """The words that the one here stands for, and the commands that make it when it begins with a substitution."""
+        """Return the words that the next word expands to, and the commands that produce it when it begins with a substitution."""
         start, before = self.at, len(self.found)
         plain = _PLAIN.match(self.text, start)
         if plain and self.text[plain.end() : plain.end() + 1] in _ENDS_WORD:
@@ -76,7 +76,7 @@ class WordExpander(ABC):
 
     @staticmethod
     def _expanded(written_files: str) -> list[str]:
-        """What its braces make of a word; an assignment is left as it is."""
+        """Expand braces, except in an assignment."""
         return [written_files] if _ASSIGNMENT.match(written_files) else expand_braces(written_files)
 
     def _words_of_one(self, start: int, before: int) -> tuple[list[str], list[SimpleCommand]]:
@@ -87,14 +87,14 @@ class WordExpander(ABC):
             word = self._word()
             words += word.split() if self._reading.splits else [word]
             self._reading.turn += 1
-            if len(self.found) > before:  # once is enough for what it runs
+            if len(self.found) > before:  # its commands are added once
                 break
         made = [*self.found[before:], *self._reading.made] if _SUBSTITUTION_FIRST.match(self.text, start) else []
         self._reading = outer
         return words[:MOST_VALUES], made + [command for word in words[:1] for command in self.state.writers_of(word)]
 
     def here_document(self, text: str) -> tuple[str, list[SimpleCommand]]:
-        """Its text, with what is known filled in, and the commands that make it when it begins with a substitution."""
+        """Return the expanded text, and the commands that produce it when it begins with a substitution."""
         outer, self._reading, before = (self.text, self.at, self._reading), _Reading(), len(self.found)
         self.text, self.at = text, 0
         read = self._quoted(_PLAIN_IN_HERE_DOCUMENT, "")
@@ -118,7 +118,7 @@ class WordExpander(ABC):
         return word[:LONGEST_TEXT]
 
     def _piece(self, *, quoted: bool) -> str:
-        """One character of a word, one quoted part, or one expansion, which stands as `$` when it is not known."""
+        """Return one character of a word, one quotation, or one expansion (`$` when its value is unknown)."""
         character = self.text[self.at]
         self.at += 1
         if character == "'" and not quoted:
@@ -168,7 +168,7 @@ class WordExpander(ABC):
         return self._value(name[0], f"${name[0]}", quoted=quoted)
 
     def _braced(self, *, quoted: bool) -> str:
-        """`${x}`, `${x:-text}` and `${x:?text}`; what else is done to a value is not followed, but for what it runs."""
+        """Expand `${x}`, `${x:-text}` and `${x:?text}`. Other operators are ignored, except for the commands in them."""
         name = _BRACED.match(self.text, self.at)
         self.at = name.end() if name else self.at
         if self._expansions >= _DEEPEST_EXPANSION:
@@ -183,7 +183,7 @@ class WordExpander(ABC):
         return self._value(name[1], unknown, quoted=quoted, index=name[2] or "")
 
     def _arithmetic(self) -> None:
-        """Past `((...))`; what it comes to is not known, but what it runs is found."""
+        """Consume `((...))`. Its value is unknown; the commands in it are added."""
         if self._expansions >= _DEEPEST_EXPANSION:
             self.until("))")
             return
@@ -205,7 +205,7 @@ class WordExpander(ABC):
         self._reading.made += self.state.made.get(name, ())
         if not values:
             return unknown
-        if values == _UNKNOWN:  # another than that of other variables
+        if values == _UNKNOWN:  # a distinct unknown for each variable
             return f"${{{name}}}"
         if index.isdecimal():
             values = values[int(index) : int(index) + 1] or [""]
@@ -217,13 +217,13 @@ class WordExpander(ABC):
         return text
 
     def backquoted(self) -> str:
-        """The text up to the closing backquote, as the shell reads it; past that."""
+        """Consume the text through the closing backquote; return it with escapes removed."""
         found = _BACKQUOTED.match(self.text, self.at)
         self.at = found.end() if found else self.at
         return _ESCAPED_IN_BACKQUOTES.sub(r"\1", found[1]) if found else ""
 
     def until(self, end: str) -> str:
-        """The text up to `end`, and past it."""
+        """Consume the text through `end`; return it without `end`."""
         start = self.at
         stop = self.text.find(end, start)
         stop = len(self.text) if stop < 0 else stop
@@ -246,12 +246,12 @@ def _ansi_c(escape: re.Match[str]) -> str:
 
 _MOST_WORDS = 200
 _MOST_BRACES = 20
-"""In a word that is expanded. A word that stands for more words, or has more braces, stays as it is written."""
+"""Limits of brace expansion. A word beyond them stays unexpanded."""
 _PIECE = re.compile(
     r"""\\.|'[^']*'|\$'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`|\$\{(?:[^{}]|\{[^{}]*\})*\}|\$\([^()]*\)|.""",
     re.DOTALL,
 )
-"""What stays together: quotations, substitutions; else one character."""
+"""A quotation or a substitution as a whole; otherwise one character."""
 _NUMBERS = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
 _LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,9}))?", re.ASCII)
 
@@ -259,7 +259,7 @@ _Pieces = list[str]
 
 
 def expand_braces(word: str) -> list[str]:
-    """As written, with all quotes; the word alone where braces do not make several of it."""
+    """Return the expanded words with their quotes; only the word itself when braces do not expand."""
     if "{" not in word or not ("," in word or ".." in word) or word.count("{") > _MOST_BRACES:
         return [word]
     found = _alternatives(_PIECE.findall(word))
@@ -268,7 +268,7 @@ def expand_braces(word: str) -> list[str]:
 
 
 def _alternatives(pieces: _Pieces) -> list[_Pieces]:
-    """More than _MOST_WORDS when there are too many."""
+    """Return more than _MOST_WORDS entries when there are too many."""
     for begin, piece in enumerate(pieces):
         if piece != "{" or pieces[begin - 1 : begin] == ["$"]:
             continue
@@ -284,7 +284,7 @@ def _alternatives(pieces: _Pieces) -> list[_Pieces]:
 
 
 def _parts(pieces: _Pieces, begin: int) -> tuple[int, list[_Pieces]]:
-    """Where the brace is closed, and what it holds; nothing where it stands for itself."""
+    """Return the index of the closing brace, and the alternatives; none when the brace is literal."""
     parts: list[_Pieces] = [[]]
     depth = 0
     for at in range(begin + 1, len(pieces)):
@@ -300,7 +300,7 @@ def _parts(pieces: _Pieces, begin: int) -> tuple[int, list[_Pieces]]:
 
 
 def _sequence(text: str) -> list[_Pieces]:
-    """`1..3`, `a..e`, with a step or none."""
+    """Expand `1..3` and `a..e`, with or without a step."""
     if found := _NUMBERS.fullmatch(text):
         width = max(map(len, found.groups()[:2])) if any(re.match(r"-?0\d", each) for each in found.groups()[:2]) else 0
         return [[f"{value:0{width}d}"] for value in _steps(int(found[1]), int(found[2]), found[3])]
@@ -310,7 +310,7 @@ def _sequence(text: str) -> list[_Pieces]:
 
 
 def _steps(first: int, last: int, step: str | None) -> range:
-    """Cut where there are too many for a word."""
+    """The values, limited to one more than a word may have."""
     by = abs(int(step or 1)) or 1
     found = range(first, last + 1, by) if first <= last else range(first, last - 1, -by)
     return found[: _MOST_WORDS + 1]
