@@ -89,7 +89,7 @@ def test_what_is_denied_is_found_where_a_line_goes_on():
 )
 def test_a_line_that_cannot_be_read_for_certain_is_refused(line):
     assert join_continuations(line) is None
-    assert "is ambiguous" in danger(line, ROOT, ENVIRONMENT)
+    assert "makes it ambiguous" in danger(line, ROOT, ENVIRONMENT)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_file_to_write_is_found_on_the_next_line():
 
 def test_the_reason_names_the_part_that_decides():
     assert danger("ls; d=/; rm -rf $d", ROOT, ENVIRONMENT) == "it would delete `/` and everything below it"
-    why = "it would run what `curl` downloads"
+    why = "it would run what `curl` downloads from the network"
     assert danger("curl x -o a.sh; sh a.sh", ROOT, ENVIRONMENT) == f"{why}, with `sh`"
     assert danger("curl x -o a.sh; ./a.sh", ROOT, ENVIRONMENT) == why
 

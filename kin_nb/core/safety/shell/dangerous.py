@@ -1,7 +1,8 @@
 """Find dangerous commands: they are refused in every mode, whatever the rules and the grants allow.
 
-The line is only read, never run. Commands are found anywhere in it, also inside `sudo`, `env`, `bash -c` and similar
-programs when the inner command is written out. This protects from mistakes, not from attacks: a line can build a command that no parser finds.
+The line is only read, never run. Commands are found anywhere in it, also inside `sudo`, `env`, `bash -c` and similar programs
+when the inner command is written out. This protects from mistakes, not from attacks: a line can build a command that no
+parser finds.
 """
 
 from __future__ import annotations
@@ -238,7 +239,7 @@ class DownloadedPrograms:
     def why(self, command: SimpleCommand, tracker: CwdTracker) -> str:  # noqa: ARG002  (the signature of a rule)
         fetcher = self._fetcher(_producers_of_program(command))
         by = "" if 0 in command.producers else f", with {shown(program(command))}"
-        return f"it would run what {shown(fetcher)} downloads{by}" if fetcher else ""
+        return f"it would run what {shown(fetcher)} downloads from the network{by}" if fetcher else ""
 
     def _fetcher(self, commands: list[SimpleCommand]) -> str:
         """The download program behind their output, through pipes and files; "" when there is none."""

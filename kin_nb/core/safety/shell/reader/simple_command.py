@@ -147,7 +147,7 @@ def _budget() -> Iterator[int]:
 
 @dataclass
 class ShellState:
-    """Variables, functions, aliases and written files. `values`: several for one variable in a loop. `made`: the commands that produced
+    """Variables, functions, aliases and written files. `values`: several in a loop. `made`: the commands that produced
     them."""
 
     values: dict[str, list[str]] = field(default_factory=dict)
