@@ -34,8 +34,8 @@ from kin_nb.core.settings import Settings
 from kin_nb.core.subagent import run_subagent
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.call_context import CallContext
+from kin_nb.core.tools.file_tracker import FileTracker
 from kin_nb.core.tools.subagent_profiles import Profile
-from kin_nb.core.tools.watched_files import WatchedFiles
 from kin_nb.core.turn import Prompt, Turn
 from kin_nb.core.turn_context import Services, compose, run_single_call, safety_context
 from kin_nb.core.turn_hooks import TurnHooks
@@ -74,7 +74,7 @@ class Agent(AgentParts):
         journal = SessionJournal(settings.config, settings.workspace.root, session_id, log)
         services = Services(
             model=ModelClient(backend, streaming=enable_streaming),
-            files=WatchedFiles(settings.workspace.root, journal.root_id, journal.storage),
+            files=FileTracker(settings.workspace.root, journal.root_id, journal.storage),
             audit=AuditLog(warn=lambda text: journal.warnings.append(text)),  # noqa: PLW0108  (a resume has another list)
         )
         parts = compose(

@@ -20,7 +20,7 @@ from kin_nb.core.session.log import LOG_NAME, session_log
 from kin_nb.core.session.store import SessionStore, StoredSession, gc_paused
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.text_file import READER, seen_by
-from kin_nb.core.tools.watched_files import Changed
+from kin_nb.core.tools.file_tracker import Changed
 from kin_nb.core.turn_context import TurnContext
 from kin_nb.core.undo import UndoError, UndoManager
 

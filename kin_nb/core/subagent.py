@@ -95,7 +95,7 @@ def _context(parent: TurnContext, call: CallContext, profile: Profile, title: st
         journal=journal,
         toolset=SubagentTools(parent, profile),
         # begins as the parent's does: prompt caches know it
-        system_prompt=f"{parent.conversation.history.messages[0].content}\n\n{profile.told}",
+        system_prompt=f"{parent.conversation.history.messages[0].content}\n\n{profile.instructions}",
         middleware=middleware,
         approvals=approvals,
         strategy=parent.compactor.strategy,
@@ -120,7 +120,7 @@ def _journal(parent: TurnContext, settings: Settings) -> SessionJournal:
 
 def _safety(parent: TurnContext, profile: Profile) -> Callable[[], SafetyContext]:
     """Return the parent's. Plan mode is what keeps a subagent that reads from all else, whatever is granted or configured."""
-    if profile.reads:
+    if profile.read_only:
         return lambda: replace(parent.safety(), mode=AgentMode.PLAN)
     return parent.safety
 
@@ -146,13 +146,13 @@ class SubagentTools(Toolset):
         self.format_handler = parent.toolset.format_handler
         tools = parent.toolset.manager
         self.manager: ToolManager = tools.with_only(profile.tools(tools.available_tools()))
-        parent.toolset.give_skills(self.manager)
+        parent.toolset.attach_skills(self.manager)
 
     def expand(self, prompt: str) -> str:
         """Return it as it is: a model wrote it."""
         return prompt
 
-    async def ready(self) -> list[str]:
+    async def connect(self) -> list[str]:
         """The parent's are."""
         return []
 
@@ -160,7 +160,7 @@ class SubagentTools(Toolset):
         """Its tools are those that it began with."""
         return []
 
-    def give_skills(self, manager: ToolManager) -> None:
+    def attach_skills(self, manager: ToolManager) -> None:
         """It has no skills to give."""
 
 

@@ -53,20 +53,20 @@ class Toolbox(Toolset):
         before, self._config = self._config, config
         if _places(before) == _places(config):
             self.manager.reconfigure(config)
-            self.give_skills(self.manager)
+            self.attach_skills(self.manager)
             return
         known = self.manager
         self._find()
         self.manager.take_over(known)
-        self.give_skills(self.manager)
+        self.attach_skills(self.manager)
         self._remote = {}  # found again, and registered, before the next turn
 
     def reset(self) -> None:
         """Every tool forgets what it remembers."""
         self.manager.reset_all()
-        self.give_skills(self.manager)
+        self.attach_skills(self.manager)
 
-    async def ready(self) -> list[str]:
+    async def connect(self) -> list[str]:
         """Before each turn. Returns warnings: what could not be used."""
         warnings = [*self._config.warnings, *self.skills.warnings, *self.manager.warnings]
         return [*warnings, *await self._connect()]
@@ -110,7 +110,7 @@ class Toolbox(Toolset):
         config = self._config
         self.skills = SkillManager(config, trusted=config.project_trusted)
         self.manager = ToolManager(config, without=self._of_no_use())
-        self.give_skills(self.manager)
+        self.attach_skills(self.manager)
 
     def _of_no_use(self) -> set[str]:
         """Tools that this session has nothing for."""
@@ -124,7 +124,7 @@ class Toolbox(Toolset):
         }
         return {name for name, is_useful in useful.items() if not is_useful}
 
-    def give_skills(self, manager: ToolManager) -> None:
+    def attach_skills(self, manager: ToolManager) -> None:
         """Let the tool that loads skills, if `manager` has it, find those of this session."""
         if _SKILL in manager.available_tools():
             manager.get(_SKILL).state.skills = self.skills

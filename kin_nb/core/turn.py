@@ -247,8 +247,8 @@ class Turn:
                 await self._tell(event)
         if reply.is_cut_off:
             await self._stop(CUT_OFF)
-        if executor.refused_without_note:
-            await self._stop(refused(executor.refused_without_note))
+        if executor.stopped_by_refusal:
+            await self._stop(refused(executor.stopped_by_refusal))
         if self._stopped is None and reply.calls:
             loop = await self._context.loop_guard.after_step(self._recorder.record.steps[-1], self._tell)
             if loop is not None:

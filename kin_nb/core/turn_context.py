@@ -33,8 +33,8 @@ from kin_nb.core.settings import Settings
 from kin_nb.core.tools.approval_gate import ApprovalGate
 from kin_nb.core.tools.call_context import CallContext, Spawn
 from kin_nb.core.tools.executor import ToolExecutor
+from kin_nb.core.tools.file_tracker import FileTracker
 from kin_nb.core.tools.toolset import Toolset
-from kin_nb.core.tools.watched_files import WatchedFiles
 from kin_nb.core.turn_hooks import TurnHooks
 from kin_nb.core.usage import UsageTracker
 
@@ -44,7 +44,7 @@ class Services:
     """What a session shares with its subagents: the model, the files that calls change, the audit log."""
 
     model: ModelClient
-    files: WatchedFiles
+    files: FileTracker
     audit: AuditLog
 
 
@@ -103,7 +103,7 @@ class TurnContext:
 
     async def ready_for_turn(self) -> list[str]:
         """Make the tools ready for a turn's first step. Returns what cannot be used."""
-        found = await self.toolset.ready()
+        found = await self.toolset.connect()
         more = self.services.model.warnings(self.settings.config)
         return self.new_warnings(filter(None, [self.settings.workspace.warning, *found, *more]))
 

@@ -17,7 +17,7 @@ from kin_nb.core.conversation import Conversation, Snapshot
 from kin_nb.core.records import BEFORE_PROMPT, FileChange, KeptFile, Ref, TurnRecord, UndoRecord
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import turns_on_path
-from kin_nb.core.tools.watched_files import WatchedFiles
+from kin_nb.core.tools.file_tracker import FileTracker
 from kin_nb.core.turn_hooks import TurnHooks
 
 
@@ -42,7 +42,7 @@ class UndoManager:
     """
 
     def __init__(
-        self, conversation: Conversation, files: WatchedFiles, journal: SessionJournal, turn_hooks: TurnHooks
+        self, conversation: Conversation, files: FileTracker, journal: SessionJournal, turn_hooks: TurnHooks
     ) -> None:
         self._conversation, self._files, self._journal, self._hooks = conversation, files, journal, turn_hooks
         self.put_back: tuple[FileChange, ...] = ()

@@ -14,8 +14,8 @@ PYTHON = "python"
 """The tool whose argument `code` runs in the notebook's own namespace."""
 _SUBJECTS = ("path", "file_path", "pattern", "url", "question", "description")
 _LONGEST_REASON = 400
-_REFUSED = "The person refused this call."
-"""What the model is told of a refusal without a word."""
+_REFUSED = ("The user refused this call.", "The person refused this call.")
+"""The result of a refusal without a note, now and in older recordings."""
 _APPROVED = {"once": "approved by you", "session": "approved for this session", "always": "approved always"}
 
 
@@ -113,7 +113,7 @@ def is_refusal_reason(call: RecordedCall, output: str) -> bool:
         return False
     why = _why_refused(call.decision)
     if not why:
-        return call.decision.by == "person" and output == _REFUSED
+        return call.decision.by == "person" and output in _REFUSED
     return "\n" not in why and len(why) <= _LONGEST_REASON and output.endswith(f": {why}")
 
 

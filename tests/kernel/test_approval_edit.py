@@ -101,7 +101,7 @@ def test_a_command_is_edited_before_it_is_approved(kin, model_server, asked, tmp
     assert kin.done(cell)["content"]["status"] == "ok"
     assert (tmp_path / "mine").exists()
     assert not (tmp_path / "asked").exists()
-    assert told(model_server) == ("[The person edited this call before it ran. It ran as: touch mine]\n[no output]")
+    assert told(model_server) == ("[The user edited this call before it ran. It ran as: touch mine]\n[no output]")
     assert "edited by you before it ran" in shown(kin, cell)
 
 
@@ -182,7 +182,7 @@ def test_rejecting_sends_no_edit(kin, model_server, asked, tmp_path):
     kin.type_note("neither")
     kin.click("Reject")
     kin.done(cell)
-    assert told(model_server) == "The person refused this call and says: neither"
+    assert told(model_server) == "The user refused this call, with the note: neither"
     assert not {"mine", "asked"} & {path.name for path in tmp_path.iterdir()}
 
 
@@ -213,7 +213,7 @@ def test_no_part_ticked_is_a_refusal_that_the_agent_hears_of(kin, model_server, 
         untick(kin, f"Part {number} of 3")
     kin.click("Approve")
     kin.done(cell)
-    assert told(model_server) == "The person refused this call and says: no part of it"
+    assert told(model_server) == "The user refused this call, with the note: no part of it"
     assert long_file.read_text() == "".join(LINES)
 
 
@@ -333,7 +333,7 @@ def test_by_input_more_than_a_line_is_not_edited_and_it_says_where_it_can_be(kin
     assert kin.prompt().startswith("Only one line can be edited here")
     kin.answer("no, thanks")
     kin.done(cell)
-    assert told(model_server) == "The person refused this call and says: no, thanks"
+    assert told(model_server) == "The user refused this call, with the note: no, thanks"
 
 
 def test_who_only_ever_answers_e_is_not_asked_for_ever(kin, model_server, prompted, tmp_path):
@@ -344,4 +344,4 @@ def test_who_only_ever_answers_e_is_not_asked_for_ever(kin, model_server, prompt
     kin.answer("e")
     kin.done(cell)
     assert not (tmp_path / "a").exists()
-    assert told(model_server) == "The person refused this call and says: no answer"
+    assert told(model_server) == "The user refused this call, with the note: no answer"

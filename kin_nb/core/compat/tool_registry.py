@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from kin_nb.core.callback_errors import describe_error, must_propagate
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.base import AnyTool, BaseTool, Tool
-from kin_nb.core.tools.discovery import adapted
+from kin_nb.core.tools.discovery import adapt_tool
 from kin_nb.core.tools.manager import ToolManager
 
 
@@ -34,7 +34,7 @@ class ToolRegistry:
         if not isinstance(tool, Tool) and not (isinstance(tool, type) and issubclass(tool, Tool)):
             raise ToolError(f"{tool!r} is not a tool. Pass a subclass of BaseTool or Tool, or an instance of Tool.")
         try:
-            self._manager.add(adapted(tool))
+            self._manager.add(adapt_tool(tool))
         except ValueError as error:
             name = tool.__name__ if isinstance(tool, type) else type(tool).__name__
             raise ToolError(f"{name} was not added: {error}.") from error

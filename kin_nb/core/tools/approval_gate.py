@@ -1,4 +1,7 @@
-"""ApprovalGate: whether a call runs. The safety chain decides; where it asks, one person is asked at a time, in call order."""
+"""ApprovalGate: decide whether a tool call runs.
+
+The safety chain (core.safety) decides. If it asks, the user gets one question at a time, in call order.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +23,25 @@ from kin_nb.core.safety.grants import remember, save_rule, scopes
 from kin_nb.core.safety.policies import ASK, AskWithoutUndo, SafetyContext, decide, risk_of, ways_to_allow
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.tool_types import Preview, ToolDecision, ToolError, ToolPermission
-from kin_nb.core.tools.edited import chosen_args, editable, told
+from kin_nb.core.tools.edited import chosen_args, edit_note, editable
 from kin_nb.core.tools.resolve import ResolvedToolCall, re_resolve, resolve_args
 from kin_nb.core.workspace import decided_paths
 
-Tell = Callable[[BaseEvent], Awaitable[None]]
+Emit = Callable[[BaseEvent], Awaitable[None]]
 
 _MOST_QUESTIONS = 3
-_CHANGED = "not run: what it would touch changed again and again while the person was asked"
+_CHANGED = "not run: the files it would touch changed each time while the user was asked"
 _DIFF = "diff"
 _NO_PART = "no part of it"
 
-NOT_RUN = ToolDecision(execute=False, reason="not run: the person stopped the turn")
-NO_TOOLS = ToolDecision(execute=False, reason="not run: this prompt is to be answered without tools")
+NOT_RUN = ToolDecision(execute=False, reason="not run: the user stopped the turn")
+NO_TOOLS = ToolDecision(execute=False, reason="not run: this prompt must be answered without tools")
 
 
 class ApprovalGate:
-    """Made for one reply. `audit`: None where no audit log is wanted. `context`: asked for each decision, since modes change.
+    """Decides the calls of one reply. `audit`: None without an audit log. `context`: read for each decision: modes change.
 
-    `refused_without_note`: the tool that a person refused without a word to the agent. The turn stops there.
+    `stopped_by_refusal`: the tool that the user refused without a note. The turn stops there.
     """
 
     def __init__(
@@ -52,12 +55,12 @@ class ApprovalGate:
     ) -> None:
         self._approvals, self._recorder, self._audit_log = approvals, recorder, audit
         self._context, self._warn = context, warn
-        self._ask = approvals.ask  # of this reply: who asks may change between two cells
+        self._ask = approvals.ask  # read once per reply: another cell may set another approver
         self._one_at_a_time = asyncio.Lock()
-        self.refused_without_note: str | None = None
+        self.stopped_by_refusal: str | None = None
 
-    async def authorize(self, call: ResolvedToolCall, tell: Tell) -> tuple[ResolvedToolCall, ToolDecision]:
-        """The call as it may run (a person may have edited it), and whether it may. The decision is recorded.
+    async def authorize(self, call: ResolvedToolCall, emit: Emit) -> tuple[ResolvedToolCall, ToolDecision]:
+        """Decide and record a call. Return the call, which the user may have edited, and the decision.
 
         Raises whatever a custom tool's own code raises.
         """
@@ -80,7 +83,7 @@ class ApprovalGate:
                         break
                     before, scripts = scripts, call.tool.scripts(call.args)
                     decision = self._with_changed_scripts(decision, before, scripts)
-                    answer = await self._asked(self._request(call, decision, preview), tell)
+                    answer = await self._asked(self._request(call, decision, preview), emit)
                     as_shown = call.tool.scripts(call.args) == scripts and self._is_as_shown(call, preview, answer)
                     if not answer.approved or as_shown:
                         break
@@ -90,17 +93,17 @@ class ApprovalGate:
         return await self._settled(call, decision, preview, None)
 
     async def ask_within(self, request: ApprovalRequest) -> ApprovalDecision:
-        """For a subagent that a running call has: its questions wait their turn, a refusal without a word stops all."""
+        """Ask for a subagent of a running call. Its questions wait in the same queue; a refusal without a note stops the turn."""
         async with self._one_at_a_time:
             if self._is_shut():
                 return ApprovalDecision(False)
             answer = await self._answer(request)
             if not answer.approved and not answer.message and answer.by == "person":
-                self.refused_without_note = request.tool_name
+                self.stopped_by_refusal = request.tool_name
             return answer
 
     def audit(self, call: ResolvedToolCall, decided: RecordedCall, *, same_as: str | None = None) -> None:
-        """The call's line in the audit log; `same_as`: the call whose decision and answer it shares."""
+        """Write the call's line in the audit log. `same_as`: the call whose decision and answer it shares."""
         if self._audit_log is None:
             return
         workspace = self._context().workspace
@@ -115,19 +118,19 @@ class ApprovalGate:
         self._audit_log.record(entry)
 
     def _is_as_shown(self, call: ResolvedToolCall, preview: Preview, answer: ApprovalDecision) -> bool:
-        """Whether it would still touch what the person was shown, and change it as they were shown.
+        """Whether the call still touches the same files, and changes them as the user saw.
 
-        A link may have been put in a file's place meanwhile, or the file been written: what they said yes to would undo that.
+        Meanwhile a link may have replaced a file, or another program may have written it; the approved call would undo that.
         """
         if re_resolve(call, self._context().workspace).request != call.request:
             return False
         now = self._preview(call)
         if answer.hunks is None and _DIFF not in {preview.kind, now.kind}:
-            return True  # a command, or what a tool of the person's own says
+            return True  # a command, or the preview of a custom tool
         return (now.kind, now.body, now.texts) == (preview.kind, preview.body, preview.texts)
 
     def _with_changed_scripts(self, decision: Decision, before: dict[str, str] | None, now: dict[str, str]) -> Decision:
-        """The decision as the next card shows it; `before`: the scripts as they were when the card before was shown."""
+        """The decision for the next question, which names changed scripts. `before`: the scripts at the previous question."""
         if before is None or before == now:
             return decision
         changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
@@ -135,16 +138,16 @@ class ApprovalGate:
         return replace(decision, reason=f"{names} changed while you were asked: {decision.reason}")
 
     def _is_shut(self) -> bool:
-        return self.refused_without_note is not None
+        return self.stopped_by_refusal is not None
 
-    async def _asked(self, request: ApprovalRequest, tell: Tell) -> ApprovalDecision:
-        await tell(ApprovalRequestEvent(request=request))
+    async def _asked(self, request: ApprovalRequest, emit: Emit) -> ApprovalDecision:
+        await emit(ApprovalRequestEvent(request=request))
         answer = await self._answer(request)
-        await tell(ApprovalDecisionEvent(tool_call_id=request.tool_call_id, decision=answer))
+        await emit(ApprovalDecisionEvent(tool_call_id=request.tool_call_id, decision=answer))
         return answer
 
     async def _answer(self, request: ApprovalRequest) -> ApprovalDecision:
-        """What the approver says. One that fails has not said yes: the call is refused, with a warning."""
+        """The approver's answer. If the approver fails, the call is refused, with a warning."""
         try:
             answer: Any = await unless_cancelled(self._ask(request))
             if isinstance(answer, ApprovalDecision):
@@ -165,28 +168,26 @@ class ApprovalGate:
                 answer = _with_arguments(call, preview, answer)
                 edited = self._as_edited(call, preview, answer.edited_args)
             except ToolError as error:
-                return await self._denied(
-                    call, decision, preview, f"it cannot run as the person had edited it: {error}"
-                )
+                return await self._denied(call, decision, preview, f"it cannot run as the user edited it: {error}")
             if edited is call:
                 answer = replace(answer, edited_args=None)
             else:
                 call, (again, preview) = edited, self._judged(edited)
-                if again.verdict is Verdict.DENY:  # a person may edit, not lift what is forbidden
-                    return await self._denied(call, again, preview, f"as the person had edited it: {again.reason}")
-                if again.verdict is Verdict.ASK:  # they have just written themselves what it asks about
+                if again.verdict is Verdict.DENY:  # an edit cannot allow a forbidden call
+                    return await self._denied(call, again, preview, f"as the user edited it: {again.reason}")
+                if again.verdict is Verdict.ASK:  # the user's own edit needs no second question
                     decision = again
         recorded = await self._record(call, decision, answer, preview.summary)
-        return call, self._told(call, recorded)
+        return call, self._tool_decision(call, recorded)
 
     async def _denied(
         self, call: ResolvedToolCall, decision: Decision, preview: Preview, reason: str
     ) -> tuple[ResolvedToolCall, ToolDecision]:
         denied = replace(decision, verdict=Verdict.DENY, reason=reason)
-        return call, self._told(call, await self._record(call, denied, None, preview.summary))
+        return call, self._tool_decision(call, await self._record(call, denied, None, preview.summary))
 
     def _as_edited(self, call: ResolvedToolCall, preview: Preview, args: dict[str, Any] | None) -> ResolvedToolCall:
-        """`call` itself for the same arguments. Raises ToolError when they do not fit."""
+        """The call with edited arguments; `call` itself if they are the same. Raises ToolError for invalid arguments."""
         if args is None:
             return call
         workspace = self._context().workspace
@@ -194,27 +195,27 @@ class ApprovalGate:
         if edited.args == call.args:
             return call
         previews = (preview, self._preview(edited))
-        line = told(call, edited, previews, redact=self._recorder.redact, root=str(workspace.root))
+        line = edit_note(call, edited, previews, redact=self._recorder.redact, root=str(workspace.root))
         return replace(edited, edited=line)
 
     def _judged(self, call: ResolvedToolCall) -> tuple[Decision, Preview]:
         return decide(call.request, self._context_for(call)), self._preview(call)
 
     def _preview(self, call: ResolvedToolCall) -> Preview:
-        """Raises ToolError for a tool that makes none, and whatever its own code raises."""
+        """Raises ToolError if the tool returns no Preview, and whatever its own code raises."""
         with _paths_of(call):
             preview: Any = call.tool.preview(call.args)
         if not isinstance(preview, Preview) or not (isinstance(preview.summary, str) and isinstance(preview.body, str)):
-            raise ToolError(f"{call.tool_name} cannot be shown before it runs: its preview is none.")
+            raise ToolError(f"{call.tool_name} was not run: its preview() must return a Preview.")
         workspace = self._context().workspace
         if all(
             workspace.contains(path) and not workspace.is_sensitive(path, "write") for path in call.request.write_paths
         ):
             return preview
-        return replace(preview, texts=None)  # the model is told of parts with lines that it would have to ask for
+        return replace(preview, texts=None)  # approving parts would show the model lines that it may not read
 
     def _context_for(self, call: ResolvedToolCall) -> SafetyContext:
-        """The tool's own word is config: permission always/never, or its allowlist and denylist."""
+        """The context with the rule that the config has for this call: permission, allowlist or denylist."""
         rule = call.tool.check_allowlist_denylist(call.args)
         if rule is None and call.tool.config.permission is not ToolPermission.ASK:
             rule = call.tool.config.permission
@@ -238,7 +239,7 @@ class ApprovalGate:
         )
 
     def _on_offer(self, call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:
-        """No grant covers a sensitive path or one outside the workspace, so none is offered where one of those asks."""
+        """The grants to offer. No grant covers a sensitive path or one outside the workspace, so none is offered for those."""
         return scopes(call.request, self._context().workspace) if decision.policy == ASK else ()
 
     async def _record(
@@ -264,7 +265,7 @@ class ApprovalGate:
         return recorded
 
     async def _remember(self, call: ResolvedToolCall, answer: ApprovalDecision, offered: tuple[Grant, ...]) -> Scope:
-        """For how long it is approved, as far as that could be kept: what could not is a warning."""
+        """Store the approval's grant, and return the scope that could be stored. A failure is a warning."""
         if answer.scope == "once":
             return "once"
         grants, save = self._context().grants, partial(save_rule, tool_name=call.tool_name)
@@ -276,25 +277,25 @@ class ApprovalGate:
             return "once"
         return "session" if problem or answer.by != "person" else answer.scope
 
-    def _told(self, call: ResolvedToolCall, recorded: RecordedDecision) -> ToolDecision:
-        """What the model is told when the call does not run."""
+    def _tool_decision(self, call: ResolvedToolCall, recorded: RecordedDecision) -> ToolDecision:
+        """The decision with the message for the model if the call does not run."""
         if recorded.verdict == "allow":
             return ToolDecision(execute=True)
-        reason = "The person refused this call."
+        reason = "The user refused this call."
         if recorded.by == "headless":
             reason = recorded.note or recorded.reason
         elif recorded.by not in {"person", "callback", "recorded"}:
             reason = f"{call.tool_name} was refused: {recorded.reason}"
         elif recorded.note:
-            reason = f"The person refused this call and says: {recorded.note}"
+            reason = f"The user refused this call, with the note: {recorded.note}"
         elif recorded.by == "person":
-            self.refused_without_note = call.tool_name
+            self.stopped_by_refusal = call.tool_name
         return ToolDecision(execute=False, reason=reason)
 
 
 @contextmanager
 def _paths_of(call: ResolvedToolCall) -> Iterator[None]:
-    """What is shown of the call is read where its paths lead for the decision."""
+    """Make a preview read the same resolved paths as the decision."""
     token = decided_paths.set(call.request.resolved)
     try:
         yield
@@ -303,7 +304,7 @@ def _paths_of(call: ResolvedToolCall) -> Iterator[None]:
 
 
 def _with_arguments(call: ResolvedToolCall, preview: Preview, answer: ApprovalDecision) -> ApprovalDecision:
-    """The answer with its chosen hunks as arguments; a refusal when none was chosen. Raises ToolError."""
+    """The answer with its chosen hunks as arguments; a refusal if no hunk was chosen. Raises ToolError."""
     if not answer.approved:
         return replace(answer, edited_args=None, hunks=None)
     if answer.hunks is None or answer.edited_args is not None:

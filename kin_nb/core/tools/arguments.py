@@ -1,4 +1,4 @@
-"""A tool's arguments outside of their model: the JSON Schema, what is wrong with given ones, and validated ones as raw values."""
+"""A tool's arguments: their JSON Schema, the description of errors in them, and validated ones as JSON values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VALUES = frozenset({"default", "const", "enum", "examples"})
 
 
 def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Without titles, without `null` where leaving the argument out says the same, and without references: not every
-    provider follows those. Only what contains itself stays in `$defs`.
+    """The JSON Schema of the arguments, as small as possible.
 
-    Raises pydantic's errors for arguments that have no JSON Schema.
+    It has no titles, no `null` for optional arguments and no references, which not every provider follows; only recursive
+    definitions stay in `$defs`. Raises pydantic's errors for arguments without a JSON Schema.
     """
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
@@ -56,17 +56,17 @@ class _Smaller:
 
     def _keep(self, name: str) -> None:
         if name not in self.kept:
-            self.kept[name] = {}  # it is on its way: what is inside may lead back here
+            self.kept[name] = {}  # reserved first: the definition may refer to itself
             self.kept[name] = self.schema(self._definitions[name])
 
 
 def _is_noise(key: str, value: Any) -> bool:
-    """Titles repeat the property's name: half the bytes of a schema. A discriminator is no keyword of JSON Schema."""
+    """Titles repeat the property's name and take half of a schema's bytes. JSON Schema has no keyword `discriminator`."""
     return (key == "title" and isinstance(value, str)) or key == "discriminator"
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """`X | None = None` is just X that need not be given."""
+    """Turn `X | None = None` into an optional X."""
     options = schema.get("anyOf")
     if "default" not in schema or schema["default"] is not None or not isinstance(options, list):
         return schema
@@ -76,7 +76,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _referred(schema: Any) -> str:
-    """The name of the definition that a schema refers to, "" when it refers to none."""
+    """The name of the definition that a schema refers to, "" without a reference."""
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     return reference.removeprefix(_DEFINITION) if isinstance(reference, str) else ""
 
@@ -98,11 +98,11 @@ def _reached(schema: Any, definitions: dict[str, Any]) -> set[str]:
 _LONGEST_NAME = 60
 _SHOWN = 5
 _PART = 3
-"""Characters from which a part of a name is taken for the name."""
+"""Shortest part of a name (in characters) that counts as the name."""
 
 
-def what_is_wrong(model: type[BaseModel], raw: dict[str, Any], error: ValidationError) -> str:
-    """One line for each wrong argument. Names only: no value that was given is repeated."""
+def describe_argument_errors(model: type[BaseModel], raw: dict[str, Any], error: ValidationError) -> str:
+    """Describe each wrong argument on one line. Only names are repeated, never values."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     missing = [str(p["loc"][0]) for p in problems if p["type"] == "missing" and len(p["loc"]) == 1]
     unknown = [_short(name) for name in raw if name not in set(_taken(model))][:_SHOWN]
@@ -111,17 +111,17 @@ def what_is_wrong(model: type[BaseModel], raw: dict[str, Any], error: Validation
     for problem in problems:
         where = ".".join(map(str, problem["loc"])) or "arguments"
         if where in meant:
-            lines.append(f"{where}: required (you gave `{meant[where]}`; this tool calls it `{where}`)")
+            lines.append(f"{where}: required (you gave `{meant[where]}`; use `{where}`)")
         else:
             lines.append(f"{where}: {'required' if problem['type'] == 'missing' else problem['msg']}")
     others = [f"`{name}`" for name in unknown if name not in meant.values()]
     if missing and others:
-        lines.append(f"unknown: {', '.join(others)}; this tool takes {', '.join(model.model_fields)}")
+        lines.append(f"unknown: {', '.join(others)}. Arguments of this tool: {', '.join(model.model_fields)}")
     return "\n".join(lines)
 
 
 def _meant(missing: list[str], unknown: list[str]) -> dict[str, str]:
-    """For arguments that are missing, the unknown one that stands for it: the only one there is, or one much like it."""
+    """Match missing arguments with unknown ones: the only one, or one with a similar name."""
     if len(missing) == len(unknown) == 1:
         return {missing[0]: unknown[0]}
     left = list(unknown)
@@ -136,9 +136,9 @@ def _meant(missing: list[str], unknown: list[str]) -> dict[str, str]:
 
 
 def raw_arguments(args: BaseModel) -> dict[str, Any]:
-    """Return validated arguments as they can be validated again: JSON values by the names that an argument is given by.
+    """Return validated arguments as JSON values that can be validated again, by their input names.
 
-    Static defaults are left out, since they need not be valid; a default that a factory made is kept, since the next would differ.
+    Static defaults are left out, since they need not be valid. A default from a factory is kept, since the next one would differ.
     """
     if isinstance(args, RootModel):
         found: dict[str, Any] = args.model_dump(mode="json")
@@ -154,7 +154,7 @@ def raw_arguments(args: BaseModel) -> dict[str, Any]:
 
 
 def _taken(model: type[BaseModel]) -> Iterator[str]:
-    """Every name that an argument may be given by."""
+    """Every input name of the arguments."""
     for name, field in model.model_fields.items():
         yield from _names(name, field)
 

@@ -1,4 +1,4 @@
-"""BaseTool and its values (seeds 000, 002, 003)."""
+"""BaseTool, the base class of all tools, and Tool, its short form."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
     "ToolPermission",
     "tool_output",
 ]
-"""With the values that seed 003 has here; they live in core.tool_types."""
+"""Includes values that programs import from here; they are defined in core.tool_types."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,20 @@ Config = TypeVar("Config", bound=BaseToolConfig)
 State = TypeVar("State", bound=BaseToolState)
 
 tool_output: ContextVar[Callable[[str], None] | None] = ContextVar("tool_output", default=None)
-"""Where the running call's live output goes; set by the executor for the call's own task."""
+"""The receiver of the running call's live output; set by the executor for the call's own task."""
 
 
 class BaseTool(ABC, Generic[Args, Result, Config, State]):
     """A tool of the agent.
 
-    Subclasses give `description`, `run`, and what the safety chain needs: `accesses` (an undeclared tool counts as
-    touching everything) and `preview`. `run` raises ToolError for whatever the model or the person can mend.
+    Subclasses define `description`, `run`, and the input of the safety chain: `accesses` (the default is everything) and
+    `preview`. `run` raises ToolError for errors that the model or the user can fix.
     """
 
     description: ClassVar[str] = ""
     prompt_path: ClassVar[Path | None] = None
     editable: ClassVar[str] = ""
-    """The argument that a person may edit before they approve, a text."""
+    """The name of the text argument that the user may edit before approval."""
 
     def __init__(self, config: Config, state: State) -> None:
         self.config = config
@@ -79,23 +79,25 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
     async def run(self, args: Args) -> Result: ...
 
     async def invoke(self, /, **raw: Any) -> Result:
-        """Validate `raw` and run. Raises ToolError when the arguments do not fit.
+        """Validate `raw` and run. Raises ToolError for invalid arguments.
 
-        The agent validates a call before it is decided, so it calls `run` itself. Where a subclass overrides `invoke`, it calls
-        that, with the approved arguments as JSON values.
+        The agent validates a call before the decision, so it calls `run` directly. If a subclass overrides `invoke`, the agent
+        calls that, with the approved arguments as JSON values.
         """
         return await self.run(self.parse_args(raw))
 
     @classmethod
     def parse_args(cls, raw: dict[str, Any]) -> Args:
-        """Raises ToolError with one line per wrong argument."""
+        """Validate the arguments. Raises ToolError with one line per wrong argument."""
         model = cls._types()[0]
         try:
             return model.model_validate(raw)  # type: ignore[return-value]
         except ValidationError as error:
-            from kin_nb.core.tools.arguments import what_is_wrong  # noqa: PLC0415  (for a call that fails)
+            from kin_nb.core.tools.arguments import describe_argument_errors  # noqa: PLC0415  (for a call that fails)
 
-            raise ToolError(f"{cls.get_name()}: invalid arguments\n{what_is_wrong(model, raw, error)}") from error
+            raise ToolError(
+                f"{cls.get_name()}: invalid arguments\n{describe_argument_errors(model, raw, error)}"
+            ) from error
 
     def accesses(self, args: Args) -> Accesses:  # noqa: ARG002
         return Accesses(everything=True)
@@ -104,11 +106,11 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         return Preview(summary=self.get_name(), body=args.model_dump_json(indent=2, exclude_none=True))
 
     def scripts(self, args: Args) -> dict[str, str]:  # noqa: ARG002
-        """The files that the call names to be run, each with a digest of what it holds now: who approves it has read them."""
+        """The script files that the call would run, each with a digest of its content: the approval covers this content."""
         return {}
 
     def with_text(self, args: Args, before: str, after: str) -> dict[str, Any] | None:  # noqa: ARG002
-        """Arguments for `args`' file that turn its text `before` into `after`; None when no call of this tool does."""
+        """Arguments that turn the text of the file in `args` from `before` into `after`; None if this tool cannot do that."""
         return None
 
     def to_model(self, result: Result) -> str:
@@ -116,51 +118,51 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         return "\n".join(f"{key}: {value}" for key, value in result.model_dump(mode="json").items())
 
     def images(self, result: Result) -> list[ImageContent]:  # noqa: ARG002
-        """Pictures that go to the model with the text of `to_model`, if it takes pictures."""
+        """Images for the model, together with the text of `to_model`, if the model accepts images."""
         return []
 
     def exit_code(self, result: Result) -> int | None:  # noqa: ARG002
-        """The exit status that the record keeps, for tools that run a program."""
+        """The exit code for the record, for tools that run a program."""
         return None
 
     def uncovered(self, result: Result | None) -> str:  # noqa: ARG002
-        """What the call changed besides files, that undo does not bring back: a few words for the record.
+        """The changes that undo cannot revert, other than to files: a few words for the record.
 
-        `result` is None when the call was stopped.
+        `result` is None if the call was stopped.
         """
         return ""
 
     def bound(self, result: Result) -> Sequence[str]:  # noqa: ARG002
-        """The variables that the call bound or deleted where it ran, by name. Undo does not bring them back."""
+        """The names of the variables that the call bound or deleted. Undo does not restore them."""
         return ()
 
     def emit(self, text: str) -> None:
-        """Live output while running, for the person; the model gets the result only."""
+        """Show live output to the user while the call runs; the model gets only the result."""
         sink = tool_output.get()
         if sink is not None:
             sink(text)
 
     def check_allowlist_denylist(self, args: Args) -> ToolPermission | None:
-        """NEVER or ALWAYS when the config's patterns name the call, else None (seed 000). The denylist comes first."""
+        """NEVER or ALWAYS if a pattern of the config matches the call, otherwise None. The denylist comes first."""
         if self.why_denied(args):
             return ToolPermission.NEVER
         return ToolPermission.ALWAYS if any(self.allows(p, args) for p in self.config.allowlist) else None
 
     def why_denied(self, args: Args) -> str:
-        """The sentence that tells the model why the denylist forbids the call; "" when it does not."""
+        """The reason, for the model, why the denylist forbids the call; "" if it does not."""
         pattern = next((pattern for pattern in self.config.denylist if self.denies(pattern, args)), None)
         return "" if pattern is None else f'"{pattern}" is in the denylist of [tools.{self.get_name()}]'
 
     def denies(self, pattern: str, args: Args) -> bool:
-        """Whether a pattern of the denylist names the call: anything that the call is about."""
+        """Whether a denylist pattern matches any path or subject of the call."""
         return any(self._named(pattern, args, as_written=True))
 
     def allows(self, pattern: str, args: Args) -> bool:
-        """Whether a pattern of the allowlist names the call: everything that the call is about."""
+        """Whether an allowlist pattern matches all paths or subjects of the call."""
         return all(self._named(pattern, args, as_written=False))
 
     def subjects(self, args: Args) -> list[str]:
-        """What patterns are matched with when the call names no paths: its arguments, as compact JSON."""
+        """The texts that patterns are matched with if the call names no paths: its arguments as compact JSON."""
         return [args.model_dump_json(exclude_none=True)]
 
     def _named(self, pattern: str, args: Args, *, as_written: bool) -> list[bool]:
@@ -207,9 +209,9 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
 
 
 def _names_path(pattern: str, path: str, root: Path, *, as_written: bool) -> bool:
-    """Whether a glob names `path`: relative to the workspace, or in full, symlinks resolved; `~` is the home folder.
+    """Whether a glob matches `path`, relative to the workspace or absolute, with symlinks resolved; `~` is the home folder.
 
-    `as_written` compares the path as the model wrote it too. That may forbid, never allow: `docs/../x` is not in docs.
+    `as_written` also compares the path as the model wrote it. That may forbid, never allow: `docs/../x` is not in docs.
     """
     spellings = [path] if as_written else []
     try:
@@ -226,7 +228,7 @@ _Types: TypeAlias = tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig]
 AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 
 
-# classes are made for each agent of a notebook, and for each tool of a server: they go with it
+# weak keys: classes are created per agent and per tool of a server, and must be freed with them
 _TYPES: WeakKeyDictionary[type, _Types] = WeakKeyDictionary()
 _PARAMETERS: WeakKeyDictionary[type[BaseModel], dict[str, Any]] = WeakKeyDictionary()
 
@@ -262,11 +264,11 @@ Parameters = type[BaseModel] | dict[str, Any] | None
 
 
 class Tool(ABC):
-    """A tool without types of its own. `name`: that of the class, in snake_case, when absent.
+    """The short form of a tool: a name, a description and `execute`. The default `name` is the class name in snake_case.
 
-    Its arguments are those of `execute`, by their annotations, or what `parameters` says: a pydantic model, which
-    validates them, or a JSON Schema as a dict, which only tells the model. With `**kwargs` the model may give any.
-    One instance for each session, made without arguments.
+    The arguments come from the annotations of `execute`, or from `parameters`: a pydantic model, which validates them, or a
+    JSON Schema as a dict, which only informs the model. With `**kwargs`, any arguments are accepted. Each session creates one
+    instance, without arguments.
     """
 
     name: ClassVar[str] = ""
@@ -275,4 +277,4 @@ class Tool(ABC):
 
     @abstractmethod
     async def execute(self, *args: Any, **kwargs: Any) -> str:
-        """Called with arguments by name. What it raises is told to the model; ToolError without the exception's type."""
+        """Run the tool with named arguments. The model gets the text of an exception, with its type unless it is a ToolError."""

@@ -1,4 +1,4 @@
-"""CallContext: what a tool may use of its session while it runs a call, besides its arguments."""
+"""CallContext: the parts of the session that a tool may use while it runs a call."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Spawn(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class CallContext:
-    """One call of one turn. `config`: the settings in force. `tools`: all that the model has.
+    """One call of one turn. `config`: the effective settings. `tools`: all tools of the model.
 
-    `emit` shows an event inside this call. `ask`: asks whether something may run, in turn with the questions of other calls;
-    `ask_question` asks the user anything else. `mailbox`: where a D-Mail goes, None where none can be sent. `spawn` runs a
-    subagent, and `record` keeps what it did, once, at its end.
+    `emit` shows an event inside this call. `ask` asks for approval, in one queue with other calls; `ask_question` asks the user
+    anything else. `mailbox` receives a rewind request; None if rewind is not possible. `spawn` runs a subagent, and `record`
+    stores its work, once, at its end.
     """
 
     call_id: str
@@ -47,4 +47,4 @@ class CallContext:
 
 
 call_context: ContextVar[CallContext | None] = ContextVar("call_context", default=None)
-"""Set by the executor for the call's own task, and inherited by the tasks that it starts; None outside of a call."""
+"""Set by the executor for the call's task and the tasks that it starts; None outside a call."""

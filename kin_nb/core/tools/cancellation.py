@@ -1,4 +1,4 @@
-"""Cancelling tasks, and finishing work that must not be cut short, however often the turn around them is cancelled."""
+"""Cancel tasks, and finish work that must not be interrupted, however often the turn is cancelled."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 async def cancel_and_wait(tasks: list[asyncio.Task[Any]]) -> None:
-    """Cancel the tasks that still run and wait for their end: a turn leaves none behind.
+    """Cancel the running tasks and wait for their end, so that a turn leaves none behind.
 
-    A cancellation meanwhile is passed on to what still runs, and raised when all have ended: a callback that caught the first
-    one and waits again is cancelled again.
+    A further cancellation is passed on to the tasks that still run, and raised when all have ended. So a callback that caught
+    the first one and waits again is cancelled again.
     """
     cancelled = False
     for task in tasks:
@@ -28,13 +28,13 @@ async def cancel_and_wait(tasks: list[asyncio.Task[Any]]) -> None:
                 task.cancel()
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # seen, whether or not anybody asks for it
+            task.exception()  # retrieved, so that asyncio does not log it
     if cancelled:
         raise asyncio.CancelledError
 
 
 async def finish_shielded(work: Awaitable[T]) -> T:
-    """Return the result of `work`, which is short, even if this task is cancelled meanwhile. The caller raises that itself."""
+    """Return the result of `work`, which must be short, even if this task is cancelled. The caller raises CancelledError."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with suppress(asyncio.CancelledError):

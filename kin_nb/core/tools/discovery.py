@@ -1,9 +1,9 @@
-"""Tools that people write: found as *.py files in three places, loaded, and adapted where they have seed 004's short form.
+"""Discover custom tools: find tool files, load them, and adapt tools of the short form.
 
-The nearer place wins where names collide: the project's `.kin-code/tools`, then `tool_paths`, then the user's own
-`~/.kin-code/tools`, then the built-in tools. What lies in the project is loaded only when its folder is trusted. A file is run
-as a module of its own. A `Tool` of the short form, with nothing but a name, a description and `async def execute`, becomes a
-BaseTool by `adapted`: it may touch anything, so each call asks unless the configuration says otherwise.
+Of tools with the same name the first wins: the project's `.kin-code/tools`, then `tool_paths`, then the user's
+`~/.kin-code/tools`, then the built-in tools. Files of the project are loaded only if its folder is trusted. Each file runs as its
+own module. `adapt_tool` turns a `Tool`, which has only a name, a description and `async def execute`, into a BaseTool. Such a
+tool may touch anything, so each call asks unless the configuration allows it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from kin_nb.core.tools.base import AnyTool, BaseTool, Parameters, Tool
 from kin_nb.core.workspace import error_text, read_bytes
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What providers accept as a function's name."""
+"""Function names that providers accept."""
 
 
 @dataclass(frozen=True)
 class Discovered:
-    """`classes`: the built-in tools in their own order, then the others by name. `warnings`: a line each."""
+    """`classes`: the built-in tools in their fixed order, then the others by name. `warnings`: one line each."""
 
     classes: dict[str, type[AnyTool]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
 def discover_tools(config: KinConfig) -> Discovered:
-    """Read and run the tool files, each time again. A file or class that cannot be used is a warning and stops nothing else."""
+    """Load all tool files, again at each call. A file or class that cannot be used gives a warning; the others are loaded."""
     from kin_nb.core.tools.builtins import builtin_tools  # noqa: PLC0415  (tools are read on first use)
 
     built_in = builtin_tools()
@@ -60,54 +60,54 @@ def discover_tools(config: KinConfig) -> Discovered:
         for defined, line in loaded.items():
             place = f"{file}:{line}"
             try:
-                tool = adapted(defined) if issubclass(defined, Tool) else defined
+                tool = adapt_tool(defined) if issubclass(defined, Tool) else defined
                 name = usable_name(tool)
             except ValueError as error:
                 warnings.append(f"{place}: {defined.__name__} is not loaded: {error}.")
                 continue
             if name in found:
                 warnings.append(
-                    f"{place}: {name} is not loaded: {places[name]} has a tool of that name and comes first."
+                    f"{place}: {name} is not loaded: {places[name]} has a tool of this name and takes precedence."
                 )
                 continue
             if name in built_in:
-                warnings.append(f"{place}: {name} takes the place of the built-in tool.")
+                warnings.append(f"{place}: {name} replaces the built-in tool.")
             found[name], places[name] = tool, place
     ordered = [*built_in, *sorted(found.keys() - built_in.keys())]
     return Discovered({name: found.get(name) or built_in[name] for name in ordered}, warnings)
 
 
 def usable_name(tool: type[AnyTool]) -> str:
-    """The tool's name. Raises ValueError, with the reason, for a class that models cannot be offered."""
+    """Return the tool's name. Raises ValueError, with the reason, for a class that models cannot call."""
     try:
         name = tool.get_name()
         tool._get_tool_config_class()  # noqa: SLF001  (seed 003's name)
         tool.get_info()
         awaited: dict[str, Callable[..., Any]] = {"run": tool.run, "invoke": tool.invoke}
         wrong = [own for own, method in awaited.items() if not inspect.iscoroutinefunction(inspect.unwrap(method))]
-    except Exception as error:  # the class is anybody's, and so is what goes wrong in it
+    except Exception as error:  # a custom class may raise anything
         raise ValueError(first_line(error)) from error
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name that models can call (letters, digits, _ and -, at most 64)")
+        raise ValueError(f"a tool's name must be 1 to 64 letters, digits, _ and -, got {name!r}")
     if wrong:
         raise ValueError(f"its {wrong[0]} is not `async def`")
     return name
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says, its type when it says nothing; without the final full stop."""
+    """The first line of an exception's message without the final full stop; its type if it has no message."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def _files(config: KinConfig, warnings: list[str]) -> list[Path]:
-    """The tool files, nearest place first, each once; under the names that the settings give them, links and all."""
+    """The tool files in order of precedence, each once, with the paths from the settings (links are not resolved)."""
     project = config.effective_workdir / ".kin-code" / "tools"
     places = [project] if config.project_trusted else []
     for path in config.tool_paths:
         place = config.effective_workdir / path
         if not place.is_dir():
-            warnings.append(f"tool_paths: {path} is no folder.")
+            warnings.append(f"tool_paths: {path} is not a folder.")
         places.append(place)
     folders: dict[str, Path] = {}
     for place in (*places, kin_home() / "tools"):
@@ -132,16 +132,15 @@ LARGEST_TOOL_FILE = 1_000_000
 
 
 class ToolFileError(Exception):
-    """A tool file that cannot be used: where it is wrong, and why."""
+    """A tool file cannot be used; the message has the place and the reason."""
 
 
 def load_tool_file(path: Path, may_run: MayUse = anything) -> dict[type[AnyTool | Tool], int]:
-    """The tools that a file defines, in its order, each with its line.
+    """Run a file and return the tools that it defines, in order, each with its line number.
 
-    A tool is a class that subclasses BaseTool and has `run`, or subclasses Tool and has `execute`, and whose name does
-    not begin with `_`. The module gets a private name; sys.path stays as it is and no bytecode is written. Raises
-    ToolFileError for a file that cannot be read or run, also when it exits, for one without a tool, and for one whose content
-    `may_run` refuses.
+    A tool is a subclass of BaseTool with `run`, or of Tool with `execute`, whose name does not begin with `_`. The module gets a
+    private name; sys.path is not changed and no bytecode is written. Raises ToolFileError if the file cannot be read or run
+    (or exits), defines no tool, or has a content that `may_run` refuses.
     """
     try:
         source = read_bytes(Path(os.path.realpath(path)), LARGEST_TOOL_FILE, str(path))
@@ -153,7 +152,7 @@ def load_tool_file(path: Path, may_run: MayUse = anything) -> dict[type[AnyTool 
     module = ModuleType(name)
     module.__file__ = str(path)
     before = sys.modules.get(name)
-    sys.modules[name] = module  # pydantic and dataclasses look their annotations' names up there
+    sys.modules[name] = module  # pydantic and dataclasses resolve annotations there
     try:
         tree = ast.parse(source, str(path))
         exec(compile(tree, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  (that is what a tool file is for)
@@ -183,7 +182,7 @@ def _is_tool(value: object, module: str) -> bool:
 
 
 def _error_place(path: Path, error: BaseException) -> str:
-    """`FILE:LINE`, the last line of the file itself that was reached."""
+    """`FILE:LINE`, the last line of the file that was reached."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path}:{error.lineno or 1}"
     frames = traceback.extract_tb(error.__traceback__, limit=-50)
@@ -192,9 +191,12 @@ def _error_place(path: Path, error: BaseException) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """One line. What a SyntaxError says of the place is said already."""
+    """The reason on one line; the place of a SyntaxError is left out, because the message has it already."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    if isinstance(error, ModuleNotFoundError) and error.name in {"tools", "tools.base"}:  # as seed 004 has it
+    if isinstance(error, ModuleNotFoundError) and error.name in {
+        "tools",
+        "tools.base",
+    }:  # the module name of another agent
         text += "; write `from kin_nb.core.tools.base import Tool`"
     return f"{type(error).__name__}: {text}".strip(": ").split("\n")[0].rstrip(".")
 
@@ -204,7 +206,7 @@ class TextResult(BaseModel):
 
 
 class SimpleState(BaseToolState):
-    """The session's instance, so that what it remembers stays as long as the session does."""
+    """Holds the session's instance, so that its attributes live as long as the session."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -216,7 +218,7 @@ class AnyArguments(BaseModel):
 
 
 class SimpleTool(BaseTool[BaseModel, TextResult, BaseToolConfig, SimpleState]):
-    """Subclasses are made by `adapted`. `source`: the Tool class, or the one instance that a program gave."""
+    """Base of the classes that `adapt_tool` creates. `source`: the Tool class, or an instance from a program."""
 
     name: ClassVar[str]
     source: ClassVar[type[Tool] | Tool]
@@ -236,7 +238,7 @@ class SimpleTool(BaseTool[BaseModel, TextResult, BaseToolConfig, SimpleState]):
         return cls.arguments, TextResult, BaseToolConfig, SimpleState
 
     async def run(self, args: BaseModel) -> TextResult:
-        """Raises ToolError when the tool returns anything but text."""
+        """Raises ToolError if the tool does not return text."""
         if self.state.tool is None:
             self.state.tool = self.source() if isinstance(self.source, type) else self.source
         own = {name: vars(args)[name] for name in type(args).model_fields}
@@ -249,13 +251,13 @@ class SimpleTool(BaseTool[BaseModel, TextResult, BaseToolConfig, SimpleState]):
         return result.text
 
 
-def adapted(tool: type[Tool] | Tool) -> type[AnyTool]:
-    """A BaseTool class that runs `tool`. Raises ValueError, with the reason, for one that models cannot call."""
+def adapt_tool(tool: type[Tool] | Tool) -> type[AnyTool]:
+    """Create a BaseTool class that runs `tool`. Raises ValueError, with the reason, for one that models cannot call."""
     kind = tool if isinstance(tool, type) else type(tool)
     if not inspect.iscoroutinefunction(inspect.unwrap(kind.execute)):
         raise ValueError("its execute is not `async def`")
     if not isinstance(tool.description, str):
-        raise ValueError("its description is no text")  # noqa: TRY004  (whoever found the tool says so as one kind)
+        raise ValueError("its description must be text")  # noqa: TRY004  (callers catch one type of error)
     arguments, schema = _arguments(kind, tool.parameters)
     members = {
         "__module__": kind.__module__,
@@ -270,7 +272,7 @@ def adapted(tool: type[Tool] | Tool) -> type[AnyTool]:
 
 
 def _arguments(kind: type[Tool], parameters: Parameters) -> tuple[type[BaseModel], dict[str, Any] | None]:
-    """What validates the arguments, and the schema that the model is told when that cannot be derived from it."""
+    """The model that validates the arguments, and the schema for the LLM if it cannot be derived from that model."""
     if parameters is None:
         return _from_signature(kind), None
     if isinstance(parameters, type) and issubclass(parameters, BaseModel):
@@ -280,18 +282,18 @@ def _arguments(kind: type[Tool], parameters: Parameters) -> tuple[type[BaseModel
     try:
         schema: dict[str, Any] = json.loads(json.dumps({"type": "object", **parameters}, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"its parameters are no JSON: {error}") from error
+        raise ValueError(f"its parameters are not valid JSON: {error}") from error
     return AnyArguments, schema
 
 
 def _from_signature(kind: type[Tool]) -> type[BaseModel]:
     own = list(inspect.signature(kind.execute).parameters.values())[1:]
     if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in own):
-        raise ValueError("its execute takes arguments by position, and models give them by name")
+        raise ValueError("its execute has positional-only arguments; models pass arguments by name")
     named = [p for p in own if p.kind in {p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY}]
     try:
         hints = get_type_hints(kind.execute, include_extras=True)
-    except Exception as error:  # a name that is not there, or whatever an annotation does
+    except Exception as error:  # an undefined name, or any error in an annotation
         raise ValueError(f"the annotations of its execute cannot be read: {error}") from error
     fields: dict[str, Any] = {
         p.name: (hints.get(p.name, Any), ... if p.default is p.empty else p.default) for p in named
@@ -307,9 +309,9 @@ def _model(name: str, fields: dict[str, Any], config: ConfigDict) -> type[BaseMo
         warnings.simplefilter("ignore")  # an argument may be called `json` or `copy`, as methods of models are
         try:
             model: type[BaseModel] = create_model(name, __config__=config, **fields)
-        except Exception as error:  # a type without a schema, a name of pydantic's: its errors are of many kinds
+        except Exception as error:  # a type without a schema, a reserved name: pydantic raises many types
             raise ValueError(f"its arguments cannot be described: {str(error).splitlines()[0]}") from error
     lost = fields.keys() - model.model_fields.keys()
     if lost:  # `_x`, `model_config`
-        raise ValueError(f"its execute takes {', '.join(sorted(lost))}, which no argument can be called")
+        raise ValueError(f"its execute has arguments with reserved names: {', '.join(sorted(lost))}")
     return model

@@ -1,6 +1,6 @@
-"""A call that the user edits before it runs: the parts of its change, the arguments that run instead, what the model is told.
+"""Calls that the user edits before they run: choose hunks, compute the new arguments, and describe the edit for the model.
 
-The parts are the hunks of the diff that the user sees, counted from 0.
+Hunks are those of the diff that the user sees, counted from 0.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _Group = list[tuple[str, int, int, int, int]]
 
 
 def split_patch(patch: str) -> tuple[str, list[str]]:
-    """The lines that name the file, and each hunk of a unified diff of that one file, from its `@@` line on."""
-    header, *parts = _HUNK.split(patch)  # a line of the file begins with its mark, so with no `@@`
+    """Split a unified diff of one file into its header and its hunks, each starting with its `@@` line."""
+    header, *parts = _HUNK.split(patch)  # lines of the file start with a mark, so they cannot start with `@@`
     return header, parts
 
 
 def with_hunks(before: str, after: str, chosen: Collection[int]) -> str:
-    """`before` with the chosen hunks of its change to `after`: all of them give `after`, none `before`, to the byte.
+    """Apply the chosen hunks of the change from `before` to `after`. All hunks give exactly `after`, none gives `before`.
 
-    Where lines differ in their endings alone, which no diff shows, `before` is kept unless all are chosen.
-    Raises ValueError for a hunk that there is not.
+    Lines that differ only in their line endings, which no diff shows, change only if all hunks are chosen.
+    Raises ValueError for an unknown hunk.
     """
     old, new = split_lines(before), split_lines(after)
     groups = _groups(old, new)
     if wrong := sorted(set(chosen) - set(range(len(groups)))):
-        raise ValueError(f"there is no part {wrong[0] + 1} of {len(groups)}")
+        raise ValueError(f"part {wrong[0] + 1} does not exist: the change has {len(groups)}")
     if len(set(chosen)) == len(groups):
         return after if groups else before
     pieces: list[str] = []
@@ -53,28 +53,28 @@ def _taken(old: list[str], new: list[str], group: _Group) -> list[str]:
 
 
 def _groups(old: list[str], new: list[str]) -> list[_Group]:
-    """As difflib.unified_diff draws them from lines that all end in LF (text_file.unified_diff)."""
+    """Group changes as difflib.unified_diff does for lines that all end in LF (text_file.unified_diff)."""
     left, right = ([line.replace("\r\n", "\n") for line in lines] for lines in (old, new))
     return [list(group) for group in difflib.SequenceMatcher(None, left, right).get_grouped_opcodes(3)]
 
 
 LONGEST = 2_000
-"""Characters of what ran instead that the model is told."""
+"""Characters of the edited call in the note for the model."""
 
 
 def editable(call: ResolvedToolCall) -> str:
-    """The argument that a person may edit, "" when there is none. The tool is anybody's: it may name what is no text."""
+    """The argument that the user may edit, "" for none. A custom tool may name an argument that is not text: "" too."""
     name: Any = call.tool.editable
     return name if isinstance(name, str) and isinstance(getattr(call.args, name, None), str) else ""
 
 
 def chosen_args(call: ResolvedToolCall, preview: Preview, hunks: tuple[int, ...]) -> dict[str, Any] | None:
-    """Arguments for the change that `preview` shows with only those hunks; None when they are all of it.
+    """The arguments that apply only the given hunks of the previewed change; None if they are all of it.
 
-    Raises ToolError where the tool cannot say that, or there are no such hunks.
+    Raises ToolError if the tool cannot do that, or for an unknown hunk.
     """
     if preview.texts is None:
-        raise ToolError("parts of it were approved, and it has none")
+        raise ToolError("parts of it were approved, but it cannot be split into parts")
     before, after = preview.texts
     try:
         wanted = with_hunks(before, after, hunks)
@@ -84,11 +84,11 @@ def chosen_args(call: ResolvedToolCall, preview: Preview, hunks: tuple[int, ...]
         return None
     args = call.tool.with_text(call.args, before, wanted)
     if args is None:
-        raise ToolError("it cannot make only the parts that were approved")
+        raise ToolError("it cannot apply only the approved parts")
     return args
 
 
-def told(
+def edit_note(
     asked: ResolvedToolCall,
     ran: ResolvedToolCall,
     previews: tuple[Preview, Preview],
@@ -96,23 +96,27 @@ def told(
     redact: Callable[[str], str],
     root: str,
 ) -> str:
-    """What the result begins with. `previews`: of `asked` and `ran`; `redact`: as the record is redacted; `root`: the
-    workspace. The same calls in the same files give the same text, wherever they run again.
+    """The note for the model at the beginning of an edited call's result.
+
+    `previews`: those of `asked` and `ran`; `redact`: the redaction of the record; `root`: the workspace. The same calls with the
+    same files give the same text in every workspace.
     """
     text = _ran_as(asked, ran, previews)
     recorded = redact(text)
-    if len(recorded) > LONGEST:  # cut as it is recorded: half a secret is not recognised, and folders differ in length
+    if (
+        len(recorded) > LONGEST
+    ):  # cut after redaction: half a secret is not recognized, and folder names differ in length
         text = f"{recorded[:LONGEST].replace(WORKSPACE, root)}… [{len(recorded) - LONGEST:,} more characters]"
-    return f"[The person edited this call before it ran. It ran as: {text}]"
+    return f"[The user edited this call before it ran. It ran as: {text}]"
 
 
 def _ran_as(asked: ResolvedToolCall, ran: ResolvedToolCall, previews: tuple[Preview, Preview]) -> str:
-    """Of a change to a file, what differs from the change that was asked for; else the argument that was edited, or all."""
+    """For a file change, the difference from the requested change; otherwise the edited argument, or all arguments."""
     was, now = (preview.texts for preview in previews)
     if was and now and was[0] == now[0] and asked.request.write_paths == ran.request.write_paths:
         _, parts = split_patch(unified_diff("", was[1], now[1]))
         if parts:
-            return f"your change, but for this:\n{''.join(parts)}".removesuffix("\n")
+            return f"your change, with this difference:\n{''.join(parts)}".removesuffix("\n")
     before, after = (call.args.model_dump(mode="json", exclude_none=True) for call in (asked, ran))
     differ = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     name = editable(ran)

@@ -1,7 +1,7 @@
-"""ToolExecutor: the calls of one reply, decided, run and answered; side by side where they do not conflict.
+"""ToolExecutor: decide, run and answer the calls of one reply, in parallel if they do not conflict.
 
-Contract: when `run` ends, however it ends, every call of the reply has exactly one answer in the history, in call order,
-and in the record. An intended call is in the log before it runs; its result is there as soon as it has ended.
+Contract: when `run` ends, in any way, every call of the reply has exactly one answer in the history, in call order, and one in
+the record. The log has a call before it runs, and its result as soon as it ends.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kin_nb.core.tools.approval_gate import NOT_RUN, ApprovalGate
 from kin_nb.core.tools.base import tool_output
 from kin_nb.core.tools.call_context import CallContext, call_context
 from kin_nb.core.tools.cancellation import cancel_and_wait, finish_shielded
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, what_failed
+from kin_nb.core.tools.file_tracker import Changed, FileTracker
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, failure_message
 from kin_nb.core.tools.scheduler import AnyCall, Slot, slots, wait_for_conflicts
 from kin_nb.core.tools.truncation import Fitted, PrintedTails, Whole, fits, fitted, usable_pictures, whole_output
-from kin_nb.core.tools.watched_files import Changed, WatchedFiles
 from kin_nb.core.usage_stats import AgentStats
 from kin_nb.core.workspace import decided_paths
 
@@ -45,17 +45,17 @@ T = TypeVar("T")
 
 
 class ToolExecutor:
-    """Made for one reply of a turn.
+    """Runs the calls of one reply.
 
-    `stats` counts the calls; `append` puts an answer into the conversation; `contexts` makes the CallContext of a call from its
-    id, its `emit`, `ask` and `record`.
+    `stats` counts the calls; `append` adds an answer to the conversation; `contexts` creates a call's CallContext from its id,
+    `emit`, `ask` and `record`.
     """
 
     def __init__(
         self,
         tools: ToolManager,
         workspace: Workspace,
-        files: WatchedFiles,
+        files: FileTracker,
         recorder: TurnRecorder,
         gate: ApprovalGate,
         *,
@@ -78,12 +78,15 @@ class ToolExecutor:
         self._failed_edits: dict[int, str] = {}
 
     @property
-    def refused_without_note(self) -> str | None:
-        """Name of the tool that a person refused without a word to the agent: the turn stops there."""
-        return self._gate.refused_without_note
+    def stopped_by_refusal(self) -> str | None:
+        """The name of the tool that the user refused without a note. The turn stops there."""
+        return self._gate.stopped_by_refusal
 
     async def run(self, calls: list[ToolCall], reply: BaseEvent) -> AsyncGenerator[BaseEvent, None]:
-        """`reply` announces the calls, which are in the history already: whoever stops here leaves them answered too."""
+        """Run the calls and yield their events, after `reply`, the event that announces them.
+
+        The calls must be in the history. Closing this generator early leaves them answered too.
+        """
         tasks: list[asyncio.Task[None]] = []
         self._unanswered = list(calls)
         try:
@@ -108,7 +111,7 @@ class ToolExecutor:
                 self._answer_the_rest()
 
     def interrupt(self, calls: list[ToolCall]) -> None:
-        """Answer calls that are in the history and the record, and that will not run."""
+        """Answer calls that are in the history and the record but will not run."""
         self._unanswered = list(calls)
         self._answer_the_rest()
 
@@ -119,11 +122,11 @@ class ToolExecutor:
         if awaited:
             await asyncio.wait(awaited)
         if slot.same_as is not None and isinstance(call, ResolvedToolCall):
-            await self._tell(self._repeated(call, self._results[calls[slot.same_as].call_id]))
+            await self._emit(self._repeated(call, self._results[calls[slot.same_as].call_id]))
         elif isinstance(call, FailedToolCall):
-            await self._tell(self._answer(call, status="error", output=call.error))
+            await self._emit(self._answer(call, status="error", output=call.error))
         else:
-            await self._tell(await self._one(call, dict(zip(earlier, calls, strict=False)) if awaited else {}))
+            await self._emit(await self._one(call, dict(zip(earlier, calls, strict=False)) if awaited else {}))
 
     async def _one(self, call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall]) -> ToolResultEvent:
         stats = self._stats
@@ -133,7 +136,7 @@ class ToolExecutor:
         except BaseException as error:
             if must_propagate(error) or self._events.is_closed:
                 raise
-            return self._answer(call, status="error", output=what_failed(call.tool_name, error))
+            return self._answer(call, status="error", output=failure_message(call.tool_name, error))
         if decided is NOT_RUN:
             return self._answer(call, status="refused", output=decided.reason or "")
         if not decided.execute:
@@ -146,20 +149,20 @@ class ToolExecutor:
             self._files.answered(call.call_id)
 
     async def _admitted(self, call: ResolvedToolCall) -> tuple[ResolvedToolCall, ToolDecision, Before | None]:
-        """The call as it may run, whether it may, and the files before it.
+        """Decide the call and take a snapshot of the files before it.
 
-        Where no snapshot of them could be kept, that is a reason to ask: the call is decided once more, knowing it.
+        If no snapshot can be stored, undo is not possible. That is a reason to ask, so the call is decided once more.
         """
         files, storage = self._files, self._storage
-        if storage.unkept:  # until the last call: there may be room again
+        if storage.unkept:  # the last snapshot failed; there may be space again
             await files.before(call.request)
         known = storage.without_undo
-        call, decided = await self._gate.authorize(call, self._tell)
+        call, decided = await self._gate.authorize(call, self._emit)
         if not decided.execute:
             return call, decided, None
         before = await files.before(call.request)
         if storage.without_undo and not known and call.request.may_lose_content:
-            call, decided = await self._gate.authorize(call, self._tell)
+            call, decided = await self._gate.authorize(call, self._emit)
             before = await files.before(call.request) if decided.execute else None
         return call, decided, before
 
@@ -170,9 +173,9 @@ class ToolExecutor:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             ended, seconds = task.done(), time.monotonic() - started
-            with suppress(asyncio.CancelledError):  # cancelled once more; this one is raised below
+            with suppress(asyncio.CancelledError):  # a second cancellation; the first one is raised below
                 await cancel_and_wait([task])
-            if ended and not task.cancelled():  # the record says how it ended, whoever stopped listening
+            if ended and not task.cancelled():  # the call ended before the cancellation: record its result
                 self._finished(call, *await finish_shielded(self._outcome(call, task, before)), seconds)
             else:
                 await finish_shielded(self._interrupted(call, before))
@@ -180,29 +183,29 @@ class ToolExecutor:
         seconds = time.monotonic() - started
         outcome = asyncio.ensure_future(self._outcome(call, task, before))
         try:
-            told, changed = await asyncio.shield(outcome)
+            fields, changed = await asyncio.shield(outcome)
         except asyncio.CancelledError:
             self._finished(call, *await finish_shielded(outcome), seconds)
             raise
-        return self._finished(call, told, changed, seconds)
+        return self._finished(call, fields, changed, seconds)
 
     async def _run(self, call: ResolvedToolCall) -> BaseModel:
-        """The call, in its own task. A tool that leaves the program (sys.exit) only leaves itself."""
-        tell = self._events.put
+        """Run the call in its own task. A tool that calls sys.exit fails, and the program continues."""
+        emit = self._events.put
 
         def emitted(text: str) -> None:
             self._printed.add(call.call_id, text)
-            tell(ToolOutputEvent(tool_call_id=call.call_id, text=text))
+            emit(ToolOutputEvent(tool_call_id=call.call_id, text=text))
 
         decided_paths.set(call.request.resolved)
         tool_output.set(emitted)
         whole_output.set(partial(self._wholes.__setitem__, call.call_id))
         record = partial(self._record_subagent, call.call_id)
-        call_context.set(self._contexts(call_id=call.call_id, emit=tell, ask=self._gate.ask_within, record=record))
+        call_context.set(self._contexts(call_id=call.call_id, emit=emit, ask=self._gate.ask_within, record=record))
         try:
             result: BaseModel = await call.run()
         except (SystemExit, KeyboardInterrupt) as error:
-            raise ToolError(f"{call.tool_name} ended with {type(error).__name__}.") from error
+            raise ToolError(f"{call.tool_name} failed: it raised {type(error).__name__}.") from error
         return result
 
     def _record_subagent(self, call_id: str, subagent: RecordedSubagent) -> None:
@@ -211,10 +214,10 @@ class ToolExecutor:
     async def _outcome(
         self, call: ResolvedToolCall, task: asyncio.Task[BaseModel], before: Before | None
     ) -> tuple[dict[str, Any], Changed]:
-        """What a call that has ended tells, made to fit, with all of it kept; and what it changed."""
+        """The answer's fields, with the text truncated and the full text stored; and the changed files."""
         self._printed.take(call.call_id)
         changed = await self._files.since(before)
-        fields = self._told(call, task)
+        fields = self._result_fields(call, task)
         note = self._without_undo(before)
         text = "\n".join(filter(None, (call.edited, note, fields["output"])))
         whole = self._wholes.pop(call.call_id, None)
@@ -223,7 +226,7 @@ class ToolExecutor:
         return {**fields, "output": output, "no_undo": note}, changed
 
     async def _interrupted(self, call: ResolvedToolCall, before: Before | None) -> None:
-        """What it was seen to print until then is all there is of its result; and what it changed."""
+        """Record an interrupted call: its result is the output so far. Also record the changed files."""
         changed = await self._files.since(before)
         printed = self._printed.take(call.call_id)
         fit = Fitted(INTERRUPTED, INTERRUPTED)
@@ -235,26 +238,26 @@ class ToolExecutor:
         self._recorder.interrupt(call.call_id, fit.recorded, whole=fit.whole, **more)
 
     def _finished(
-        self, call: ResolvedToolCall, told: dict[str, Any], changed: Changed, seconds: float
+        self, call: ResolvedToolCall, fields: dict[str, Any], changed: Changed, seconds: float
     ) -> ToolResultEvent:
-        if told["status"] == "error":
+        if fields["status"] == "error":
             self._stats.tool_calls_failed += 1
         else:
             self._stats.tool_calls_succeeded += 1
-        result = told.get("result")
+        result = fields.get("result")
         uncovered = _uncovered(call, changed, result) if result is not None else changed[1]
         bound = _bound(call, result) if result is not None else ()
         ended = {"milliseconds": round(seconds * 1000), "files": changed[0]}
-        told |= {**ended, "uncovered": uncovered, "bound": bound}
-        return self._answer(call, seconds=seconds, **told)
+        fields |= {**ended, "uncovered": uncovered, "bound": bound}
+        return self._answer(call, seconds=seconds, **fields)
 
-    def _told(self, call: ResolvedToolCall, task: asyncio.Task[BaseModel]) -> dict[str, Any]:
-        """What a finished call has to tell: the answer's fields."""
+    def _result_fields(self, call: ResolvedToolCall, task: asyncio.Task[BaseModel]) -> dict[str, Any]:
+        """The answer's fields of a finished call."""
         try:
             result = task.result()
             exit_code = call.tool.exit_code(result)
             if not isinstance(result, BaseModel) or not isinstance(exit_code, int | None):
-                raise ToolError(f"{call.tool_name} returned what is no result.")  # noqa: TRY301
+                raise ToolError(f"{call.tool_name} returned {type(result).__name__}, not a result.")  # noqa: TRY301
             images, left_out = usable_pictures(call.tool.images(result))
             return {
                 "status": "ok",
@@ -266,17 +269,17 @@ class ToolExecutor:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  (a tool's own code, and nothing is awaited here)
-            return {"status": "error", "output": what_failed(call.tool_name, error)}
+            return {"status": "error", "output": failure_message(call.tool_name, error)}
 
     def _not_done(self, call: ResolvedToolCall) -> list[str]:
-        """A command that follows a failed edit in the same reply: what it shows is the state without that edit."""
+        """A note for a command that follows a failed edit in the same reply: its output shows the state without that edit."""
         failed = [name for n, name in sorted(self._failed_edits.items()) if n < self._order[call.call_id]]
         if not failed or not hasattr(call.args, "command"):
             return []
-        return [f"[note: {', '.join(failed)} before this did not succeed; nothing was changed by it]"]
+        return [f"[note: an earlier call in this reply failed and changed nothing: {', '.join(failed)}]"]
 
     def _repeated(self, call: ResolvedToolCall, first: RecordedCall) -> ToolResultEvent:
-        """Asked for twice in one reply, run once. The files that it changed are in the first one's record."""
+        """Answer a repeated call of one reply, which ran only once. The first call's record has the changed files."""
         why = RecordedDecision(verdict="allow", by=IDENTICAL, reason=f"the same call as {first.id}: run once")
         if first.decision is not None and first.decision.verdict == "deny":
             why = first.decision
@@ -286,8 +289,8 @@ class ToolExecutor:
         if first.decision is not None:
             self._gate.audit(call, decided, same_as=first.id)
         fields: dict[str, Any] = {"exit": first.exit, "images": first.images, "bound": first.bound}
-        told = self._answers[first.id].content or ""  # as the model had it: the record's has no paths
-        output = Fitted(told, first.output, hint=first.hint)
+        shown = self._answers[first.id].content or ""  # the model's text: in the record's, paths are redacted
+        output = Fitted(shown, first.output, hint=first.hint)
         return self._answer(call, status=first.status, output=output, no_undo=first.no_undo, **fields)
 
     def _answer(
@@ -300,16 +303,15 @@ class ToolExecutor:
         seconds: float | None = None,
         **fields: object,
     ) -> ToolResultEvent:
-        """The one place where a call gets its answer: record, history, event."""
+        """Answer a call in the record, in the history and as an event. Every answer is created here."""
         if isinstance(output, str):
             output = fitted(call.call_id, output, None, self._recorder)
         output, kept, whole, hint = output
         storage = self._storage
         failure = storage.log_failure
         recorded = self._recorder.result(call.call_id, status=status, output=kept, whole=whole, hint=hint, **fields)
-        if storage.log_failure != failure and fields.get(
-            "files"
-        ):  # the record of what it changed was the first that was lost
+        # the log failed with this record: undo cannot revert this call's changes, so its answer says so
+        if storage.log_failure != failure and fields.get("files"):
             note = storage.note("")
             output = f"{note}\n{output}"
             recorded = self._recorder.result(call.call_id, output=f"{note}\n{kept}", no_undo=note)
@@ -335,13 +337,13 @@ class ToolExecutor:
         )
 
     def _append_answers(self) -> None:
-        """What has its turn in call order enters the history; what has ended before its turn waits."""
+        """Append finished answers to the history in call order; answers of later calls wait."""
         while self._unanswered and (answer := self._answers.get(self._unanswered[0].id or "")) is not None:
             del self._unanswered[0]
             self._append(answer)
 
     def _answer_the_rest(self) -> None:
-        """Those that nobody waited for are "interrupted": the next request is valid."""
+        """Answer all other calls with "interrupted", so that the next model request is valid."""
         if not self._unanswered:
             return
         self._recorder.interrupt_open_calls()
@@ -357,26 +359,26 @@ class ToolExecutor:
             self._answer_the_rest()  # an observer of messages may be interrupted at any of them
 
     def _without_undo(self, before: Before | None) -> str:
-        """The note for the model and the user; "" for a call that changes nothing here, or that undo covers."""
+        """The note that undo cannot revert this call; "" if it can, or if the call changes no files."""
         return self._storage.note(before.unkept) if before is not None else ""
 
-    async def _tell(self, event: BaseEvent) -> None:
-        await self._events.told(event)
+    async def _emit(self, event: BaseEvent) -> None:
+        await self._events.put_and_wait(event)
 
 
 def _uncovered(call: ResolvedToolCall, changed: Changed, result: BaseModel | None = None) -> str:
-    """What undo does not bring back: of the files, and what the tool says of itself."""
+    """The changes that undo cannot revert: to files, and those that the tool reports."""
     try:
         own = call.tool.uncovered(result)
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001  (a tool's own code)
-        own = "it could not say what else it changed"
+        own = "its other changes are not known"
     return "; ".join(part for part in (changed[1], own) if part and isinstance(part, str))
 
 
 def _bound(call: ResolvedToolCall, result: BaseModel) -> tuple[str, ...]:
-    """The variables that it changed; none where the tool cannot say."""
+    """The variables that the call changed; none if the tool fails to report them."""
     try:
         return tuple(name for name in call.tool.bound(result) if isinstance(name, str))
     except KeyboardInterrupt:
@@ -390,22 +392,22 @@ def _edits(call: ResolvedToolCall) -> bool:
 
 
 class EventQueue:
-    """The events of several running calls as one stream, in the order in which they were put in. Belongs to one event loop."""
+    """Merges the events of several running calls into one stream, in order of arrival. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[tuple[BaseEvent, asyncio.Future[None] | None] | None] = asyncio.Queue()
         self.is_closed = False
 
     def close(self) -> None:
-        """Nobody reads any more: what is told from now on is not waited for."""
+        """Stop: there is no reader any more, and `put_and_wait` raises CancelledError from now on."""
         self.is_closed = True
 
     def put(self, event: BaseEvent) -> None:
-        """For what need not be seen before the caller goes on: live output."""
+        """Add an event without waiting, such as live output."""
         self._queue.put_nowait((event, None))
 
-    async def told(self, event: BaseEvent) -> None:
-        """Returns when the reader has dealt with `event` and wants the next. Raises CancelledError when nobody reads any more."""
+    async def put_and_wait(self, event: BaseEvent) -> None:
+        """Add an event and wait until the reader has processed it. Raises CancelledError if the queue is closed."""
         if self.is_closed:
             raise asyncio.CancelledError
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -413,7 +415,7 @@ class EventQueue:
         await taken
 
     async def until_done(self, tasks: Sequence[asyncio.Task[None]]) -> AsyncGenerator[BaseEvent, None]:
-        """What is put in until all `tasks` have ended. Raises what the first of them raised, after the last has ended."""
+        """Yield the events until all `tasks` have ended, then raise the first error of a task."""
         for task in tasks:
             task.add_done_callback(lambda _: self._queue.put_nowait(None))
         running = len(tasks)

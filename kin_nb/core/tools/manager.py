@@ -35,26 +35,26 @@ class ToolManager:
         self._registered: set[str] = set()
         self._added: dict[str, type[AnyTool]] = {}
         self._gone: set[str] = set()
-        """Names of servers' tools that were here, and are not any more."""
+        """Names of MCP tools that were removed."""
         self._instances: dict[str, AnyTool] = {}
         self._schemas: list[AvailableTool] | None = None
 
     def available_tools(self) -> dict[str, type[AnyTool]]:
-        """By name, in the order that models see: built-in tools, then all others by name, then those that came later."""
+        """The tools by name, in the order for the model: built-in tools, then the others by name, then later additions."""
         return {name: tool for name, tool in self._classes.items() if self._is_available(name)}
 
     def schemas(self) -> list[AvailableTool]:
-        """What the model is offered: the same list object, in the same order, until the tools themselves change."""
+        """The tool schemas for the model: the same list object, in the same order, until the tools change."""
         if self._schemas is None:
             self._schemas = [_schema(name, tool) for name, tool in self.available_tools().items()]
         return self._schemas
 
     def get(self, tool_name: str) -> AnyTool:
-        """Raises ToolError: no such tool (naming the nearest), a disabled one, or wrong settings for it."""
+        """The tool's instance. Raises ToolError if it is unknown (with the nearest name), disabled, or has invalid settings."""
         tool_name = self.known_name(tool_name)
         if tool_name in self._gone:
             raise ToolError(
-                f"The tool '{tool_name}' is gone: its MCP server does not offer it any more, or is not configured any more. "
+                f"The tool '{tool_name}' was removed: its MCP server does not offer it any more, or is not configured any more.\n"
                 "Use another tool."
             )
         if tool_name not in self._classes:
@@ -68,12 +68,12 @@ class ToolManager:
         return self._instances[tool_name]
 
     def known_name(self, tool_name: str) -> str:
-        """The name of the tool that is meant: everything that decides about a call must go by that one."""
+        """The tool's real name, with aliases resolved. Every decision about a call must use this name."""
         meant = ALIASES.get(tool_name)
         return meant if meant in self._classes and tool_name not in self._classes else tool_name
 
     def get_tool_config(self, tool_name: str) -> BaseToolConfig:
-        """The tool's defaults, then `[tools.NAME]`, then the session's. Raises ToolError that names the wrong keys."""
+        """The tool's defaults, overridden by `[tools.NAME]` and the session's values. Raises ToolError with the invalid keys."""
         config_class = self._classes[tool_name]._get_tool_config_class()  # noqa: SLF001  (seed 003's name)
         given = self._config.tools.get(tool_name)
         settings = given.model_dump(exclude_unset=True) if given else {}
@@ -81,15 +81,15 @@ class ToolManager:
             config = config_class.model_validate({**settings, **self._of_the_session()})
         except ValidationError as error:
             wrong = [f"tools.{tool_name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-            raise ToolError(f"The settings of {tool_name} are wrong.\n" + "\n".join(wrong)) from error
+            raise ToolError(f"The settings of {tool_name} are invalid.\n" + "\n".join(wrong)) from error
         config.denylist = list(dict.fromkeys([*config.denylist, *config.denylist_of_project]))
         return config
 
     def register(self, classes: Mapping[str, type[AnyTool]], *, replacing: Collection[str] = ()) -> list[str]:
-        """Add tools that come from elsewhere (MCP servers); returns warnings. A name that is taken stays as it is.
+        """Add tools from other sources (MCP servers) and return warnings. A tool whose name is taken is not added.
 
-        `replacing` names tools that were registered before: those that `classes` has too keep their place in the order,
-        and what they remember if they are the same; the others are removed. Names that were refused stay as they are.
+        `replacing`: names of tools that were registered before. Those in `classes` keep their place in the order, and their
+        state if the class is the same; the others are removed.
         """
         warnings = []
         before = self.available_tools()
@@ -102,9 +102,9 @@ class ToolManager:
                 continue
             try:
                 if name in self._classes:
-                    raise ValueError("there is a tool of that name already")  # noqa: TRY301
+                    raise ValueError("another tool has this name")  # noqa: TRY301
                 if usable_name(tool) != name:
-                    raise ValueError(f"it calls itself {tool.get_name()}")  # noqa: TRY301
+                    raise ValueError(f"its own name is {tool.get_name()}")  # noqa: TRY301
             except ValueError as error:
                 warnings.append(f"{name} is not added: {error}.")
             else:
@@ -116,9 +116,9 @@ class ToolManager:
         return warnings
 
     def add(self, tool: type[AnyTool]) -> str:
-        """Add a program's own tool and return its name. It stays when the tools are found anew.
+        """Add a tool of a program and return its name. It is kept when tools are discovered again.
 
-        Raises ToolError for a name that is taken, and for a class that models cannot be offered.
+        Raises ToolError if the name is taken, or if models cannot call the class.
         """
         try:
             name = usable_name(tool)
@@ -136,13 +136,13 @@ class ToolManager:
         self._gone.add(name)
 
     def reconfigure(self, config: KinConfig) -> None:
-        """New settings (a mode, a model). What tools remember stays; those whose settings changed get the new ones."""
+        """Apply new settings, such as another mode or model. Tools keep their state."""
         before = self.available_tools()
         self._config = config
         for name, tool in list(self._instances.items()):
             try:
                 settings = self.get_tool_config(name)
-            except ToolError:  # said when the tool is used next
+            except ToolError:  # raised again at the next use of the tool
                 del self._instances[name]
                 continue
             if settings != tool.config:
@@ -150,7 +150,7 @@ class ToolManager:
         self._keep_schemas_of(before)
 
     def take_over(self, other: ToolManager) -> None:
-        """What `other`'s tools remember stays, for the tools that are here too; so do the tools that a program added."""
+        """Take the state of `other`'s tools, for the tools that exist here too, and the tools that a program added to it."""
         for added in other._added.values():
             try:
                 self.add(added)
@@ -161,7 +161,7 @@ class ToolManager:
         self.reconfigure(self._config)
 
     def with_only(self, classes: Mapping[str, type[AnyTool]]) -> ToolManager:
-        """Another manager, with these settings and `classes` for its tools: they remember nothing yet."""
+        """A new manager with the same settings and only the tools `classes`, without state."""
         other: ToolManager = copy(self)
         other._classes, other._instances, other._schemas = dict(classes), {}, None
         other._registered, other._added, other.warnings = set(), {}, []
@@ -175,18 +175,18 @@ class ToolManager:
         return {"workdir": self._config.effective_workdir, "key_names": key_names(self._config)}
 
     def _mistaken(self) -> Iterator[str]:
-        """A line for each `[tools.NAME]` that is nearly a tool's, and each key in it that its tool does not have."""
+        """A warning for each `[tools.NAME]` that looks like a misspelled tool, and for each unknown key of a tool."""
         for name, given in self._config.tools.items():
-            if name not in self._classes:  # perhaps an MCP server's, which is not known yet
+            if name not in self._classes:  # it may belong to an MCP server that is not connected yet
                 near = difflib.get_close_matches(name, self._classes, n=1, cutoff=0.8)
                 if near:
-                    yield f"{self._place(name)}tools.{name} is no tool; did you mean {near[0]}?"
+                    yield f"{self._place(name)}tools.{name}: unknown tool; did you mean {near[0]}?"
                 continue
             known = self._classes[name]._get_tool_config_class().model_fields  # noqa: SLF001  (seed 003's name)
             for key in given.model_fields_set - set(known):
                 near = difflib.get_close_matches(key, known, n=1)
                 advice = f"did you mean {near[0]}?" if near else "it is ignored."
-                yield f"{self._place(name, key)}tools.{name}.{key} is no setting; {advice}"
+                yield f"{self._place(name, key)}tools.{name}.{key}: unknown setting; {advice}"
 
     def _place(self, *keys: str) -> str:
         return self._config.layers.place(("tools", *keys))
@@ -196,12 +196,12 @@ class ToolManager:
         return enabled and name not in self._without
 
     def _sort(self, known: Iterable[str]) -> None:
-        """New tools after those that are `known`: a provider's prompt cache holds what comes before a change."""
+        """Put new tools after the `known` ones: a provider's prompt cache stays valid up to the first change."""
         order = dict.fromkeys([*known, *sorted(self._classes)])
         self._classes = {name: self._classes[name] for name in order if name in self._classes}
 
     def _keep_schemas_of(self, before: Mapping[str, type[AnyTool]]) -> None:
-        """The same tools are the same list: a new one costs the provider's prompt cache."""
+        """Keep the list of schemas if the tools are the same: a new list would miss the provider's prompt cache."""
         if list(before.items()) != list(self.available_tools().items()):
             self._schemas = None
 

@@ -23,7 +23,7 @@ from kin_nb.core.workspace import Workspace
 
 @dataclass(frozen=True)
 class ParsedToolCall:
-    """A call with its arguments read. `error`: why they could not be; then `raw_args` is empty and nothing may run."""
+    """A call with parsed arguments. `error`: why parsing failed; then `raw_args` is empty and the call must not run."""
 
     tool_name: str
     raw_args: dict[str, Any] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ParsedToolCall:
 
 @dataclass(frozen=True)
 class ResolvedToolCall:
-    """`edited`: what its result begins with for the model, when a person has edited it."""
+    """A call that can be decided and run. `edited`: the first line of its result if the user has edited it."""
 
     tool_name: str
     call_id: str
@@ -52,7 +52,7 @@ class ResolvedToolCall:
         return self.args
 
     async def run(self) -> BaseModel:
-        """Run the tool with `args`: by `invoke` where its class overrides that, else by `run`, which need not validate again."""
+        """Run the tool with `args`: by `invoke` if its class overrides that, otherwise by `run`, without a second validation."""
         result: BaseModel
         if getattr(self.tool.invoke, "__func__", None) is BaseTool.invoke:
             result = await self.tool.run(self.args)
@@ -79,7 +79,7 @@ def parse(call: ToolCall) -> ParsedToolCall:
 def resolve(
     call: ToolCall | ParsedToolCall, manager: ToolManager, workspace: Workspace
 ) -> ResolvedToolCall | FailedToolCall:
-    """Unknown tool, arguments that are not JSON or do not fit, impossible paths: a FailedToolCall that tells the model."""
+    """Resolve a call. An unknown tool, invalid arguments and invalid paths give a FailedToolCall with a message."""
     parsed = call if isinstance(call, ParsedToolCall) else parse(call)
     if parsed.error is not None:
         return FailedToolCall(parsed.tool_name, parsed.call_id, parsed.error)
@@ -88,23 +88,23 @@ def resolve(
         return resolve_args(name, parsed.call_id, manager.get(name), parsed.raw_args, workspace)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001  (the tool is anybody's, and so is what goes wrong in it)
-        return FailedToolCall(parsed.tool_name, parsed.call_id, what_failed(parsed.tool_name, error))
+    except BaseException as error:  # noqa: BLE001  (a custom tool may raise anything)
+        return FailedToolCall(parsed.tool_name, parsed.call_id, failure_message(parsed.tool_name, error))
 
 
-def what_failed(name: str, error: BaseException) -> str:
-    """What the model is told. A ToolError is a sentence for it."""
+def failure_message(name: str, error: BaseException) -> str:
+    """The message for the model. The text of a ToolError is used as it is."""
     return (error_text(error) if isinstance(error, ToolError) else "") or f"{name} failed: {describe_error(error)}"
 
 
 def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], workspace: Workspace) -> ResolvedToolCall:
-    """Raises ToolError when the arguments do not fit the tool."""
+    """Validate the arguments and resolve the call's paths. Raises ToolError for invalid arguments."""
     args = tool.parse_args(raw)
     return ResolvedToolCall(name, call_id, tool, args, _request(name, call_id, tool, args, workspace))
 
 
 def re_resolve(call: ResolvedToolCall, workspace: Workspace) -> ResolvedToolCall:
-    """What it touches may have changed with the calls before it: where links lead, what a command would run."""
+    """Resolve the call again: earlier calls may have changed links, or the files that a command would run."""
     return replace(call, request=_request(call.tool_name, call.call_id, call.tool, call.args, workspace))
 
 
@@ -125,9 +125,9 @@ def _arguments(text: str | None) -> dict[str, Any]:
     try:
         raw = read_json(text or "{}")
     except ValueError as error:
-        raise ToolError(f"The arguments are not valid JSON: {error}. Nothing was run; send the call again.") from error
+        raise ToolError(f"Not run: the arguments are not valid JSON: {error}.\nSend the call again.") from error
     if not isinstance(raw, dict):
-        raise ToolError("The arguments must be a JSON object. Nothing was run; send the call again.")
+        raise ToolError("Not run: the arguments must be a JSON object.\nSend the call again.")
     return raw
 
 

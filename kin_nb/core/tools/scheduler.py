@@ -1,8 +1,8 @@
-"""Which calls of one reply may run side by side, by what they say that they touch.
+"""Schedule the calls of one reply: which of them may run in parallel, according to their declared accesses.
 
-Contract: calls that conflict keep the model's order, also those that do so only once the calls before them have run
-(`wait_for_conflicts`); the others do not wait for each other. A path stands for the tree
-below it. What is said here orders calls and nothing else: whether a call may run at all is the safety chain's business.
+Contract: conflicting calls keep the model's order, also if the conflict arises only after earlier calls have run
+(`wait_for_conflicts`). Other calls do not wait for each other. A path includes the tree below it. This only orders calls; the
+safety chain decides whether a call may run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AnyCall = ResolvedToolCall | FailedToolCall
 
 @dataclass(frozen=True)
 class Slot:
-    """`after`: positions of the calls that must end before this one begins; `same_as`: the call whose answer it shares."""
+    """`after`: positions of the calls that must end before this one starts; `same_as`: the call whose answer it shares."""
 
     after: tuple[int, ...] = ()
     same_as: int | None = None
@@ -41,9 +41,9 @@ def slots(calls: Sequence[AnyCall]) -> list[Slot]:
 async def wait_for_conflicts(
     call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall], workspace: Workspace
 ) -> ResolvedToolCall:
-    """The call as the disk is now, when none of those in `before` that conflict with it now runs any more.
+    """Wait until no conflicting call of `before` runs any more, and return the call with its paths resolved again.
 
-    `before`: the calls before it, none where it waited for none: what was no link may have become one.
+    `before`: the earlier calls; empty if the call did not wait for any. Earlier calls may have created links, and so conflicts.
     """
     while before:
         call = re_resolve(call, workspace)
@@ -57,7 +57,7 @@ async def wait_for_conflicts(
 
 
 def conflict(one: ToolRequest, other: ToolRequest) -> bool:
-    """Whether the order of two calls matters: one may write what the other touches, or what their tool keeps to itself."""
+    """Whether the order of two calls matters: one may write what the other touches, or both use the same tool's state."""
     if _alone(one) or _alone(other):
         return True
     if one.tool_name == other.tool_name and not (_touches(one) and _touches(other)):
@@ -78,7 +78,7 @@ def _as_now(call: AnyCall, workspace: Workspace) -> AnyCall:
         return re_resolve(call, workspace)
     except KeyboardInterrupt:
         raise
-    except BaseException:  # noqa: BLE001  (a custom tool's own code; that call says so itself)
+    except BaseException:  # noqa: BLE001  (a custom tool's own code; that call reports the error itself)
         return call
 
 
@@ -102,7 +102,7 @@ def _overlap(ones: Iterable[Path], others: Sequence[Path]) -> bool:
 
 
 def _same(call: AnyCall, before: Sequence[AnyCall]) -> int | None:
-    """The nearest call before that asks for exactly this, with nothing in between that could change the answer."""
+    """The nearest earlier identical call, if no call in between could change the answer."""
     if isinstance(call, FailedToolCall):
         return None
     wanted = _identity(call)

@@ -1,4 +1,4 @@
-"""What kinds of subagents there are: which tools each has, and what it is told."""
+"""The profiles of subagents: their tools and their instructions."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import ClassVar
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs
 
-_NEVER = frozenset({"task", "ask_user", "send_dmail"})
-"""No nesting, no questions, no time travel: the person talks with the parent, and a call's past is not its own."""
+_EXCLUDED = frozenset({"task", "ask_user", "send_dmail"})
+"""Subagents do not nest, ask the user or rewind: those belong to the parent's conversation."""
 
-_TOLD = (
-    "You are a subagent: another agent gave you the task that follows, and nobody answers questions. What you say last is all "
-    "that it gets to read: give it the result itself, with paths and line numbers, and say what you could not do."
+_INSTRUCTIONS = (
+    "You are a subagent: another agent gave you the task that follows. You cannot ask questions. The other agent reads only your "
+    "last message: put the result itself there, with paths and line numbers, and report what you could not do."
 )
 
 
 @dataclass(frozen=True)
 class Profile:
-    """`only`: the tools that it has, where the parent has them; None: all of those. `reads`: nothing else may run."""
+    """`tool_names`: its tools, if the parent has them; None: all of the parent's. `read_only`: only reading calls may run."""
 
     name: str
-    told: str
-    only: frozenset[str] | None = None
-    reads: bool = False
+    instructions: str
+    tool_names: frozenset[str] | None = None
+    read_only: bool = False
 
     def tools(self, parents: Mapping[str, type[AnyTool]]) -> dict[str, type[AnyTool]]:
-        """The subagent's tools, of those that its parent is offered."""
-        names = parents.keys() if self.only is None else self.only
-        found = {name: tool for name, tool in parents.items() if name in names and name not in _NEVER}
-        if self.reads and "bash" in found:
+        """The subagent's tools, chosen from its parent's."""
+        names = parents.keys() if self.tool_names is None else self.tool_names
+        found = {name: tool for name, tool in parents.items() if name in names and name not in _EXCLUDED}
+        if self.read_only and "bash" in found:
             found["bash"] = ReadingBash
         return found
 
 
 class ReadingBash(Bash):
-    """Only commands that are proven to change nothing, whoever would approve others."""
+    """bash for read-only commands only; others are denied without asking."""
 
     description: ClassVar[str] = "Run a bash command that only reads"
 
@@ -49,7 +49,7 @@ class ReadingBash(Bash):
         accesses = self.accesses(args)
         if accesses.only_reads:
             return super().why_denied(args)
-        return f"this subagent only runs commands that are proven to change nothing. This one is not: {accesses.reason}"
+        return f"this subagent may only run read-only commands, and this one is not known to be read-only: {accesses.reason}"
 
 
 PROFILES = {
@@ -57,10 +57,10 @@ PROFILES = {
     for profile in (
         Profile(
             "explore",
-            f"{_TOLD} You only read: change nothing.",
-            only=frozenset({"read_file", "list_dir", "glob", "grep", "bash", "variables"}),
-            reads=True,
+            f"{_INSTRUCTIONS} You only read: change nothing.",
+            tool_names=frozenset({"read_file", "list_dir", "glob", "grep", "bash", "variables"}),
+            read_only=True,
         ),
-        Profile("general", _TOLD),
+        Profile("general", _INSTRUCTIONS),
     )
 }

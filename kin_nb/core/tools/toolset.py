@@ -1,4 +1,4 @@
-"""Toolset: the tools of one conversation, an agent's or a subagent's, as a turn needs them."""
+"""Toolset: the tools of one conversation, of an agent or a subagent, as a turn uses them."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from kin_nb.core.tools.resolve import APIToolFormatHandler, FailedToolCall, Reso
 
 
 class Toolset(ABC):
-    """The tools of a conversation. `ready` and `refresh` return warnings: what could not be used."""
+    """The tools of a conversation. `connect` and `refresh` return warnings about tools that cannot be used."""
 
     manager: ToolManager
     format_handler: APIToolFormatHandler
 
     def schemas(self, config: KinConfig) -> list[AvailableTool]:
-        """Return the tools as the model is offered them."""
+        """Return the tool schemas for the model."""
         return self.format_handler.get_available_tools(self.manager, config)
 
     def resolve(self, calls: list[ToolCall], config: KinConfig) -> list[ResolvedToolCall | FailedToolCall]:
-        """Return what the calls of a reply mean, in their order."""
+        """Resolve the calls of a reply, in their order."""
         return resolve_calls(self.format_handler, calls, self.manager, config)
 
     @abstractmethod
     def expand(self, prompt: str) -> str:
-        """Return the prompt with what it names, such as a skill, in its place. Raises SkillError."""
+        """Return the prompt with references, such as a skill's name, replaced by their text. Raises SkillError."""
 
     @abstractmethod
-    async def ready(self) -> list[str]:
-        """Start and connect what a turn needs."""
+    async def connect(self) -> list[str]:
+        """Start and connect the servers that a turn needs."""
 
     @abstractmethod
     async def refresh(self) -> list[str]:
-        """Take up tools that have come, changed or gone since the last step."""
+        """Update tools that were added, changed or removed since the last step."""
 
     @abstractmethod
-    def give_skills(self, manager: ToolManager) -> None:
-        """Let the tools of a subagent find the same skills."""
+    def attach_skills(self, manager: ToolManager) -> None:
+        """Give a subagent's tools access to the same skills."""

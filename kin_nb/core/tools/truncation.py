@@ -1,7 +1,7 @@
-"""How much of a tool's result reaches the model and the record, and where the whole of a longer one is kept.
+"""Truncate tool results for the model and the record, and store the full text of longer ones.
 
-Text: a tool that cuts its own output hands over the whole by `keep_whole`; `fitted` cuts what is still too long. While a call
-runs: `CappedOutput` for a program's bytes, `PrintedTails` for what is left of an interrupted call. Pictures: `usable_pictures`.
+A tool that truncates its own output passes the full text to `keep_whole`; `fitted` truncates any text that is too long.
+`CappedOutput` collects the bytes of a running program, `PrintedTails` the last output of running calls. Images: `usable_pictures`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 MODEL_LIMIT = 40_000
-"""Characters of a result that the model gets."""
+"""Characters of a result for the model."""
 
 
 def capped(text: str) -> str:
-    """Cut the middle out of a long text, and say there how much is left out."""
+    """Replace the middle of a long text by a line with the number of characters left out."""
     if len(text) <= MODEL_LIMIT:
         return text
     half = MODEL_LIMIT // 2
@@ -35,28 +35,28 @@ def capped(text: str) -> str:
 
 
 def closed(text: str) -> str:
-    """End a result that holds what looks like a note of kin_nb with a line: only real notes end a message."""
+    """Add a last line to a result that contains an imitated kin_nb note: only real notes may end a message."""
     return f"{text}\n[end of the result]" if "[kin_nb:" in text else text
 
 
 KEPT_UNTIL_REDACTED = FULL_OUTPUT_LIMIT + 65_536
-"""Bytes that a tool keeps of a longer one: the cut is made in redacted text, so that it leaves no half of a secret."""
+"""Bytes of a longer output that a tool keeps. The final cut is made after redaction, so that no half of a secret remains."""
 
 
 @dataclass(frozen=True)
 class Whole:
-    """All of an output, or its beginning and how many bytes came after that."""
+    """A full output, or its beginning and the number of bytes that followed."""
 
     text: str = field(repr=False)
     more: int = 0
 
 
 whole_output: ContextVar[Callable[[Whole], None] | None] = ContextVar("whole_output", default=None)
-"""What keeps the whole of an output that the running call cuts; set by the executor for the call's own task."""
+"""The receiver of the full output that the running call truncates; set by the executor for the call's own task."""
 
 
 def keep_whole(text: str, more: int = 0) -> None:
-    """Keep the whole `text` (and count the `more` bytes that followed) where a result gets less than that."""
+    """Store the full `text` of a truncated result. `more`: the number of bytes that followed it."""
     sink = whole_output.get()
     if sink is not None:
         rest = text[KEPT_UNTIL_REDACTED:]
@@ -64,44 +64,44 @@ def keep_whole(text: str, more: int = 0) -> None:
 
 
 class Fitted(NamedTuple):
-    """`told`: to the model, without secrets. `recorded`: the same, redacted.
+    """A result's text. `shown`: for the model, without secrets. `recorded`: for the record, redacted.
 
-    `whole`: the file that has all of it, "" where there is none. `hint`: the last line of both, which says so then.
+    `whole`: the file with the full text, "" if nothing was cut. `hint`: the last line of both, which refers to that file.
     """
 
-    told: str
+    shown: str
     recorded: str
     whole: str = ""
     hint: str = ""
 
 
 def fits(text: str, whole: Whole | None) -> bool:
-    """Whether nothing is cut: then `fitted` takes no time."""
+    """Whether nothing needs to be cut, so that `fitted` is fast."""
     return whole is None and len(closed(text)) <= MODEL_LIMIT
 
 
 def fitted(call_id: str, text: str, whole: Whole | None, recorder: TurnRecorder) -> Fitted:
-    """Cut a result's text to what the model gets, and keep the whole of it. `whole`: what the tool itself has cut, if it did.
+    """Truncate a result's text and store the full text. `whole`: the full output if the tool itself has truncated it.
 
-    Takes seconds for 10 MB, on any thread: a caller on the event loop's thread asks `fits` first.
+    Takes seconds for 10 MB. On the event loop's thread, call it only if `fits`.
     """
     hidden, redacted = recorder.without_secrets(text), recorder.redact(text)  # before the cut, which may halve a secret
-    told, recorded = capped(closed(hidden)), capped(closed(redacted))
+    shown, recorded = capped(closed(hidden)), capped(closed(redacted))
     if (fits(text, whole) and fits(redacted, whole)) or not recorder.saves_outputs:
-        return Fitted(told, recorded)
+        return Fitted(shown, recorded)
     name = (
         recorder.save_output(redacted)
         if whole is None
         else recorder.save_output(recorder.redact(whole.text), whole.more)
     )
     if not name:
-        return Fitted(told, recorded)
-    said = note(recorder.session_id, call_id)
-    return Fitted(f"{told}\n{said}", f"{recorded}\n{said}", name, said)
+        return Fitted(shown, recorded)
+    hint = note(recorder.session_id, call_id)
+    return Fitted(f"{shown}\n{hint}", f"{recorded}\n{hint}", name, hint)
 
 
 PRINTED_LIMIT = 40_000
-"""Characters that are kept of one call, the newest."""
+"""Characters kept of one call: the newest ones."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class _Tail:
 
 
 class PrintedTails:
-    """The newest output of running calls, by call id: the whole result of one that is interrupted."""
+    """The newest output of running calls, by call id. It is the result of a call that is interrupted."""
 
     def __init__(self) -> None:
         self._tails: defaultdict[str, _Tail] = defaultdict(_Tail)
@@ -129,28 +129,28 @@ class PrintedTails:
         self._tails[call_id].add(text)
 
     def take(self, call_id: str) -> str:
-        """Return the call's output and forget it; "" for none."""
+        """Remove and return the call's output; "" for none."""
         tail = self._tails.pop(call_id, _Tail())
         text = "".join(tail.pieces).rstrip("\n")
         return f"[earlier output left out]\n{text}" if tail.cut else text
 
 
 OUTPUT_LIMIT = 39_500
-"""Most characters of output in a result: 40,000 reach the model, less the room for what is said about it."""
+"""Characters of output in a result: MODEL_LIMIT minus the space for notes."""
 
 
 LIVE_LIMIT = 1_000_000
-"""Most characters shown live: a command that prints for ever must not fill the kernel's memory."""
+"""Characters shown live: a command that prints endlessly must not fill the kernel's memory."""
 
 
 _BYTES_AS_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 
 
 class CappedOutput:
-    """Bytes as they arrive, kept as text: the first and the last `limit` / 2 characters, and a count of the rest, of which
-    the session may keep as much as it takes.
+    """Collects bytes as text: the first and the last `limit` / 2 characters, and the number of characters in between.
 
-    UTF-8; a byte that is none reads as Latin-1. Each new piece goes to `emit` at once, up to LIVE_LIMIT characters.
+    Bytes that are not UTF-8 are read as Latin-1. Each new piece goes to `emit` at once, up to LIVE_LIMIT characters. The session
+    can store the full text (`keep_whole`).
     """
 
     def __init__(self, limit: int, emit: Callable[[str], None]) -> None:
@@ -171,7 +171,7 @@ class CappedOutput:
         return self._head + marker + self._tail
 
     def keep_whole(self, read: Callable[[str], str] = str) -> None:
-        """Hand over all of it as `read` has it, where `text`, which comes first, leaves some out."""
+        """Store the full text, converted by `read`, if `text` leaves some out. Call `text` first."""
         if self._left_out:
             keep_whole(read("".join(self._pieces)), self._more)
 
@@ -197,7 +197,7 @@ class CappedOutput:
 
 
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What every provider that takes images takes."""
+"""Image formats that all providers with image input accept."""
 LARGEST_PICTURE = 5 * 1024 * 1024
 """Bytes of one picture."""
 MOST_PICTURES = 8
@@ -205,13 +205,13 @@ MOST_PICTURES = 8
 
 
 def usable_pictures(images: Iterable[ImageContent]) -> tuple[list[ImageContent], list[str]]:
-    """Return the pictures that the model gets, and a line for each that is left out and why."""
+    """Return the images for the model, and a line with the reason for each image that is left out."""
     kept: list[ImageContent] = []
     left_out = []
     for number, image in enumerate(images, 1):
-        reason = f"more than {MOST_PICTURES} pictures" if len(kept) == MOST_PICTURES else _unusable(image)
+        reason = f"the limit is {MOST_PICTURES} images" if len(kept) == MOST_PICTURES else _unusable(image)
         if reason:
-            left_out.append(f"[picture {number} ({image.media_type}) left out: {reason}]")
+            left_out.append(f"[image {number} ({image.media_type}) left out: {reason}]")
         else:
             kept.append(image)
     return kept, left_out
@@ -219,7 +219,7 @@ def usable_pictures(images: Iterable[ImageContent]) -> tuple[list[ImageContent],
 
 def _unusable(image: ImageContent) -> str | None:
     if image.media_type not in MEDIA_TYPES:
-        return "models take PNG, JPEG, GIF and WebP"
+        return "models accept PNG, JPEG, GIF and WebP"
     try:
         size = len(base64.b64decode(image.data, validate=True))
     except (binascii.Error, ValueError):

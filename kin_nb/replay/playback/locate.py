@@ -23,10 +23,10 @@ from kin_nb.replay.recording import SESSION_ID, Recording
 SHIPPED: tuple[str, ...] = (
     "5be8b84d8c254e2a94bf6da920681b5e69ed1a26f246b67a6c534eb3bbeea4cc",  # data-analysis
     "cd12a3bfe9b8bb201a61489baeed07247bd2147e173272287b0db2a8bdd9574a",  # investigate
-    "d47644b696f92e920df503ad4ab78fe13bf1bbfd7f34b7c820c02d58866dd712",  # quickstart
+    "0083cbe1b29c3142ccbdddb2a41535636831c71914fc0e2f992e3ca0cfe06575",  # quickstart
     "524fba7809338e50296f7e02e327691ac903b1d1b7ef7f011b31d2ac996e55e5",  # refactor
-    "0cdaa6b78113816a79b365aff050140b79f24fbeca650daa5a6ca820e003368d",  # second-thoughts
-    "be0cd8f230155a773aae9f975dd75d53242ae79b15da78ed03a1c9cb5bd9f7f6",  # subagents
+    "3a6a77bb368ac7a5ac09651b96d47bbef044c1b87eb3b178355aefb90fe93b6a",  # second-thoughts
+    "4f5eebbc378d1462e645abfe9ea49c803a57f88dc7af1c08864b372c30b8e734",  # subagents
 )
 """Digests of examples/*.ipynb; a test compares them."""
 

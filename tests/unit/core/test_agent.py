@@ -537,7 +537,7 @@ async def test_a_command_after_a_failed_edit_says_what_it_shows(model_server, tr
     model_server.enqueue(calls=[tool_call("bash", command="cat a.py")])
     model_server.enqueue("I see.")
     calls = (await run_turn(trusted))[-1].record.calls
-    note = "[note: edit_file before this did not succeed; nothing was changed by it]"
+    note = "[note: an earlier call in this reply failed and changed nothing: edit_file]"
     assert [note in call.output for call in calls] == [False, False, True, False]
 
 

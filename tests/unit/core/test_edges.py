@@ -248,10 +248,10 @@ async def test_a_secret_across_the_cut_of_a_long_result_is_not_recorded_in_halve
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ('[tools.wirte_file]\ndenylist = ["data/*"]\n', ":1: tools.wirte_file is no tool; did you mean write_file?"),
+        ('[tools.wirte_file]\ndenylist = ["data/*"]\n', ":1: tools.wirte_file: unknown tool; did you mean write_file?"),
         (
             '[tools.write_file]\ndenlyist = ["data/*"]\n',
-            ":2: tools.write_file.denlyist is no setting; did you mean denylist?",
+            ":2: tools.write_file.denlyist: unknown setting; did you mean denylist?",
         ),
         ('[tools.jira_search]\npermission = "always"\n', ""),
     ],

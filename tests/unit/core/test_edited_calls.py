@@ -14,7 +14,7 @@ from kin_nb.core.tools.edited import LONGEST
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
-HEAD = "[The person edited this call before it ran. It ran as: "
+HEAD = "[The user edited this call before it ran. It ran as: "
 LINES = [f"line {n}\n" for n in range(1, 31)]
 NEW = "".join(["first\n", *LINES[1:14], "middle\n", *LINES[15:29], "last\n"])
 
@@ -71,7 +71,9 @@ async def test_of_an_edit_the_model_is_told_how_it_differs_from_its_own(answerin
     asked = {"path": "a.py", "old_string": "x = 1", "new_string": "x = 3"}
     answer = ApprovalDecision(True, edited_args={**asked, "new_string": "x = 4"})
     _, told = await answering(tool_call("edit_file", **asked), answer)
-    assert told.startswith(f"{HEAD}your change, but for this:\n@@ -1,2 +1,2 @@\n-x = 3\n+x = 4\n y = 2]\nEdited a.py")
+    assert told.startswith(
+        f"{HEAD}your change, with this difference:\n@@ -1,2 +1,2 @@\n-x = 3\n+x = 4\n y = 2]\nEdited a.py"
+    )
     assert (workspace / "a.py").read_text() == "x = 4\ny = 2\n"
 
 
@@ -80,7 +82,7 @@ async def test_what_was_edited_into_no_call_is_refused_and_says_why(answering):
         tool_call("bash", command="touch asked"), ApprovalDecision(True, edited_args={"command": ""})
     )
     assert (call.status, call.decision.verdict, call.edited_arguments) == ("refused", "deny", None)
-    assert told.startswith("bash was refused: it cannot run as the person had edited it: bash: invalid arguments\n")
+    assert told.startswith("bash was refused: it cannot run as the user edited it: bash: invalid arguments\n")
 
 
 async def test_the_same_arguments_are_no_edit(answering):
@@ -133,7 +135,7 @@ async def test_all_parts_are_the_call_as_it_was_asked_for(answering, long_file):
 async def test_no_part_is_a_refusal_that_says_so(answering, long_file):
     call, told = await answering(overwrite(), ApprovalDecision(True, hunks=()))
     assert call.status == "refused"
-    assert told == "The person refused this call and says: no part of it"
+    assert told == "The user refused this call, with the note: no part of it"
     assert long_file.read_text() == "".join(LINES)
 
 
@@ -141,13 +143,13 @@ async def test_no_part_is_a_refusal_that_says_so(answering, long_file):
     ("call", "says"),
     [
         (overwrite(), "there is no part 8 of 3"),
-        (tool_call("bash", command="touch new"), "it has none"),
+        (tool_call("bash", command="touch new"), "it cannot be split into parts"),
     ],
 )
 async def test_parts_that_there_are_not_are_a_refusal_that_says_so(answering, long_file, workspace, call, says):
     recorded, told = await answering(call, ApprovalDecision(True, hunks=(7,)))
     assert (recorded.status, recorded.decision.verdict) == ("refused", "deny")
-    assert "cannot run as the person had edited it" in told
+    assert "cannot run as the user edited it" in told
     assert says in told
     assert long_file.read_text() == "".join(LINES)
     assert not (workspace / "new").exists()
@@ -207,7 +209,7 @@ async def test_what_was_edited_into_something_forbidden_does_not_run_and_says_wh
     call = (await run_turn(agent))[-1].record.calls[0]
     await agent.aclose()
     assert (call.status, call.edited_arguments) == ("refused", None)
-    assert call.output.startswith("bash was refused: as the person had edited it: ")
+    assert call.output.startswith("bash was refused: as the user edited it: ")
     assert "denylist" in call.output
     assert list(workspace.iterdir()) == [workspace / "a.py"]
 

@@ -165,7 +165,7 @@ def test_a_name_that_the_persons_own_tool_has_stays_theirs_and_it_is_said(shell,
     tools = agent.tool_manager.available_tools()
     assert {"variables", "python", "notebook"} <= set(tools)
     assert tools["python"] is theirs
-    assert agent.journal.warnings == ["python is not added: there is a tool of that name already."]
+    assert agent.journal.warnings == ["python is not added: another tool has this name."]
 
 
 def test_settings_found_anew_keep_the_tools(shell, config):

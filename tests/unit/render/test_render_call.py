@@ -61,7 +61,7 @@ def test_the_first_line_is_the_fact(fields: dict[str, Any], first_line: str) -> 
 
 
 BY_POLICY = "bash was refused: plan mode: nothing is changed"
-BY_PERSON = "The person refused this call and says: use ninja"
+BY_PERSON = "The user refused this call, with the note: use ninja"
 HEADLESS = (
     "bash was refused: it needs approval (may change files) and nobody can answer here. To allow it, open the notebook."
 )
@@ -72,7 +72,7 @@ HEADLESS = (
     [
         (POLICY, BY_POLICY, ""),
         (person("deny", note="use ninja"), BY_PERSON, ""),
-        (person("deny"), "The person refused this call.", ""),
+        (person("deny"), "The user refused this call.", ""),
         (RecordedDecision(verdict="deny", by="headless", reason="may change files", note=HEADLESS), HEADLESS, HEADLESS),
         (
             person("deny", note="use\nninja"),

@@ -18,7 +18,7 @@ from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.file_history.restore import Tree
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.tools.watched_files import WatchedFiles
+from kin_nb.core.tools.file_tracker import FileTracker
 from tests.model_server import ModelServer, tool_call
 
 NAMES = ("a.py", "b.txt", "docs/c.md", "new/d.txt")
@@ -120,7 +120,7 @@ def killed(home: Path, workspace: Path, url: str, prompts: Sequence[str], moment
 
 def _session(home: Path, workspace: Path, url: str, prompts: Sequence[str], moment: Moment) -> None:
     os.environ["KIN_HOME"] = str(home)
-    write, since, undo = SessionLog._write, WatchedFiles.since, WatchedFiles.undo
+    write, since, undo = SessionLog._write, FileTracker.since, FileTracker.undo
     records, looks, undos = _countdown(moment.record), _countdown(moment.look), _countdown(moment.undo)
 
     def write_and_die(self, record):
@@ -137,7 +137,7 @@ def _session(home: Path, workspace: Path, url: str, prompts: Sequence[str], mome
         next(undos)
         return restored
 
-    SessionLog._write, WatchedFiles.since, WatchedFiles.undo = write_and_die, die_or_look, undo_and_die
+    SessionLog._write, FileTracker.since, FileTracker.undo = write_and_die, die_or_look, undo_and_die
     _die_at_file(moment.file)
     asyncio.run(_turns(workspace, url, prompts))
 

@@ -100,7 +100,7 @@ def test_the_nearer_place_wins_and_says_so(workspace, home, tmp_path):
         f"{home}/tools/o.py:6",
         f"{home}/tools/t.py:6",
     ]
-    assert f"{workspace}/.kin-code/tools/t.py:6 has a tool of that name and comes first" in found.warnings[0]
+    assert f"{workspace}/.kin-code/tools/t.py:6 has a tool of this name and takes precedence" in found.warnings[0]
 
 
 def test_a_tool_that_replaces_a_built_in_one_keeps_its_place_and_is_a_warning(config, home):
@@ -108,7 +108,7 @@ def test_a_tool_that_replaces_a_built_in_one_keeps_its_place_and_is_a_warning(co
     found = discover_tools(config)
     assert list(found.classes) == list(builtin_tools())
     assert found.classes["read_file"].description == "mine"
-    assert found.warnings == [f"{home}/tools/mine.py:6: read_file takes the place of the built-in tool."]
+    assert found.warnings == [f"{home}/tools/mine.py:6: read_file replaces the built-in tool."]
 
 
 def test_other_tools_come_after_the_built_in_ones_by_name(config, home):
@@ -160,8 +160,8 @@ def test_private_files_folders_and_other_files_are_left_alone(config, home):
             ":6",
             "T must subclass BaseTool[",
         ),
-        (tool("Météo"), ":6", "'météo' is no name that models can call"),
-        (tool("T" * 65), ":6", "is no name that models can call"),
+        (tool("Météo"), ":6", "must be 1 to 64 letters, digits, _ and -, got 'météo'"),
+        (tool("T" * 65), ":6", "must be 1 to 64 letters, digits"),
         (tool("T", body="def run(self, args): return args"), ":6", "its run is not `async def`"),
         (tool("T").replace("x: int = 0", NO_SCHEMA), ":7", "JsonSchema"),
         (tool("T", body=NO_PROMPT), ":6", "/no/such"),
@@ -206,7 +206,7 @@ def test_what_cannot_be_read_is_a_warning(config, home):
 
 def test_a_folder_that_is_not_there_is_a_warning_only_where_somebody_named_it(workspace):
     found = discover_tools(KinConfig(workdir=workspace, tool_paths=[Path("/no/such/folder")]))
-    assert found.warnings == ["tool_paths: /no/such/folder is no folder."]
+    assert found.warnings == ["tool_paths: /no/such/folder is not a folder."]
 
 
 def test_a_link_that_goes_in_circles_instead_of_a_folder_stops_nothing(workspace):

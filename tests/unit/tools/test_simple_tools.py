@@ -16,7 +16,7 @@ from kin_nb.core.safety.approvals import ApprovalResponse
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.base import BaseTool, Tool
 from kin_nb.core.tools.builtins.bash import Bash
-from kin_nb.core.tools.discovery import adapted, discover_tools
+from kin_nb.core.tools.discovery import adapt_tool, discover_tools
 from kin_nb.core.tools.manager import ToolManager
 from tests.model_server import ModelServer, tool_call
 
@@ -290,16 +290,16 @@ class NoDescription(Tool):
     ("tool", "told"),
     [
         (Sync, "its execute is not `async def`"),
-        (ByPosition, "its execute takes arguments by position"),
+        (ByPosition, "its execute has positional-only arguments"),
         (Private, "its execute takes _x, which no argument can be called"),
         (Reserved, "its execute takes model_config, which no argument can be called"),
         (Typeless, "its arguments cannot be described"),
         (Unread, "the annotations of its execute cannot be read: name 'NoSuchName' is not defined"),
         (NoSchema, "its parameters are neither a pydantic model nor a JSON Schema of an object"),
         (NoJson, "its parameters are no JSON"),
-        (BadName, "'my tool' is no name that models can call"),
-        (NoDescription, "its description is no text"),
-        (Bash, "there is a tool of that name already"),
+        (BadName, "must be 1 to 64 letters, digits, _ and -, got 'my tool'"),
+        (NoDescription, "its description must be text"),
+        (Bash, "another tool has this name"),
         ("bash", "'bash' is not a tool"),
         (OwnArgs, "is not a tool"),
     ],
@@ -333,7 +333,7 @@ def test_a_file_that_is_no_good_is_a_warning_that_names_it(home, workspace, text
 
 
 def test_the_name_and_the_module_of_a_tool_are_its_own():
-    tool = adapted(Greet)
+    tool = adapt_tool(Greet)
     assert (tool.get_name(), tool.__name__, tool.__module__) == ("greet", "Greet", __name__)
 
 

@@ -199,21 +199,21 @@ class EditTool(BaseTool[Edit, Edit, BaseToolConfig, BaseToolState]):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"file": "secret"}, ["path: required (you gave `file`; this tool calls it `path`)"]),
+        ({"file": "secret"}, ["path: required (you gave `file`; use `path`)"]),
         ({"path": "a", "file": "secret"}, []),
         ({"to": "x"}, ["path: required"]),
         (
             {"file": "secret", "limit": "secret"},
-            ["path: required (you gave `file`; this tool calls it `path`)", "limit: …"],
+            ["path: required (you gave `file`; use `path`)", "limit: …"],
         ),
         (
             {"file": "secret", "to": "x", "colour": "secret"},
             [
                 "path: required",
-                "unknown: `file`, `colour`; this tool takes path, old_string, new_string, limit, target",
+                "unknown: `file`, `colour`. Arguments of this tool: path, old_string, new_string, limit, target",
             ],
         ),
-        ({"fi\nle" + "x" * 99: ""}, [f"path: required (you gave `fi?le{'x' * 55}`; this tool calls it `path`)"]),
+        ({"fi\nle" + "x" * 99: ""}, [f"path: required (you gave `fi?le{'x' * 55}`; use `path`)"]),
     ],
 )
 def test_a_missing_argument_is_told_with_the_name_that_was_given_for_it(given, said):
@@ -233,8 +233,8 @@ def test_of_several_missing_arguments_each_is_told_with_the_name_like_it():
     with pytest.raises(ToolError) as error:
         EditTool.parse_args({"file_path": "a", "old_str": "x", "text": "y"})
     assert str(error.value).split("\n")[1:] == [
-        "path: required (you gave `file_path`; this tool calls it `path`)",
-        "old_string: required (you gave `old_str`; this tool calls it `old_string`)",
+        "path: required (you gave `file_path`; use `path`)",
+        "old_string: required (you gave `old_str`; use `old_string`)",
         "new_string: required",
-        "unknown: `text`; this tool takes path, old_string, new_string, limit, target",
+        "unknown: `text`. Arguments of this tool: path, old_string, new_string, limit, target",
     ]

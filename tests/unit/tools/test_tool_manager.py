@@ -145,7 +145,7 @@ def test_a_registered_tool_never_takes_a_name_that_is_there(configured):
     manager = ToolManager(configured(disabled_tools=["read_file"]))
     before = manager.schemas()
     (warning,) = manager.register({"read_file": ReadFile})
-    assert warning == "read_file is not added: there is a tool of that name already."
+    assert warning == "read_file is not added: another tool has this name."
     assert manager.schemas() is before
     with pytest.raises(ToolError, match="disabled"):
         manager.get("read_file")
@@ -184,7 +184,7 @@ def test_a_registered_tool_that_cannot_be_offered_is_a_warning(configured):
     manager = ToolManager(configured())
     assert manager.register({"broken": Broken, "another_name": ServerTool, "server_tool": ServerTool}) == [
         "broken is not added: 'properties'.",
-        "another_name is not added: it calls itself server_tool.",
+        "another_name is not added: its own name is server_tool.",
     ]
     assert names(manager)[-1] == "server_tool"
 

@@ -53,8 +53,8 @@ def test_every_rule_has_a_pair_that_is_equivalent_and_near_ones_that_are_not(nam
 
 def test_a_disk_that_was_full_is_no_difference():
     note = "[note: not covered by undo: the file history in ~/.kin-code/checkpoints cannot be used (disk is full)]"
-    noted = call(f"[The person edited this]\n{note}\nfine").model_copy(update={"no_undo": note})
-    fine = call("[The person edited this]\nfine")
+    noted = call(f"[The user edited this]\n{note}\nfine").model_copy(update={"no_undo": note})
+    fine = call("[The user edited this]\nfine")
     assert compare_call(noted, fine).kind == compare_call(fine, noted).kind == "same"
     assert compare_call(noted, call("other")).kind != "same"
     printed = call(f"{note}\nfine")

@@ -59,7 +59,7 @@ async def test_an_edited_call_runs_again_without_drift(tmp_path, monkeypatch, mo
     first, second = folder(tmp_path / "w"), folder(tmp_path / ("another-folder-" * 8) / "work")
     record = await recorded(first, model_server, *answer_in(first, name))
     call = record.calls[0]
-    assert call.output.startswith("[The person edited this call before it ran. It ran as: ")
+    assert call.output.startswith("[The user edited this call before it ran. It ran as: ")
     assert str(first) not in call.model_dump_json()
     again = await Again(record, second).run()
     assert (again.kinds, again.asked) == (["same"], [])

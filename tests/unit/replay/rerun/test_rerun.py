@@ -94,7 +94,7 @@ async def test_a_recorded_approval_is_none_unless_it_is_made_one(workspace):
 
 @pytest.mark.parametrize("approve", [False, True])
 async def test_a_persons_refusal_is_repeated_with_its_note(workspace, approve):
-    told = "The person refused this call and says: use make instead"
+    told = "The user refused this call, with the note: use make instead"
     call = bash("touch made", told, status="refused", exit=None, decision=refused("person", "use make instead"))
     again = await Again(asking(call), workspace, approve_recorded=approve).run()
     assert (again.asked, again.kinds, again.told) == ([], ["same"], [told])
@@ -103,7 +103,7 @@ async def test_a_persons_refusal_is_repeated_with_its_note(workspace, approve):
 
 
 async def test_a_refusal_without_a_note_stops_the_turn_as_it_did(workspace):
-    call = bash("touch made", "The person refused this call.", status="refused", exit=None, decision=refused("person"))
+    call = bash("touch made", "The user refused this call.", status="refused", exit=None, decision=refused("person"))
     again = await Again(asking(call), workspace).run()
     assert again.kinds == ["same"]
     assert again.agent.turns[-1].outcome == "stopped"
@@ -115,7 +115,7 @@ async def test_a_refusal_without_a_note_stops_the_turn_as_it_did(workspace):
         ("headless", NO_APPROVER.format(tool="bash", reason="bash runs a command")),
         ("DenyRules", "bash was refused: your configuration forbids this call of bash ([tools.bash])"),
         ("DenyWhilePlanning", "bash was refused: plan mode is on"),
-        ("callback", "The person refused this call and says: no"),
+        ("callback", "The user refused this call, with the note: no"),
     ],
 )
 async def test_a_refusal_by_rules_that_do_not_hold_here_is_repeated_to_the_letter(workspace, by, output):
@@ -127,7 +127,7 @@ async def test_a_refusal_by_rules_that_do_not_hold_here_is_repeated_to_the_lette
 
 async def test_a_call_that_the_person_edited_runs_as_edited(workspace):
     edited = '{"command": "touch {workspace}/edited; echo ok"}'
-    told = "[The person edited this call before it ran. It ran as: touch {workspace}/edited; echo ok]\nok"
+    told = "[The user edited this call before it ran. It ran as: touch {workspace}/edited; echo ok]\nok"
     call = bash("touch made", told, edited_arguments=edited, files=(empty("edited"),))
     again = await Again(asking(call), workspace).run()
     assert again.kinds == ["same"]

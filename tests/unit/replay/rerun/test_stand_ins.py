@@ -44,11 +44,11 @@ async def test_it_needs_the_approval_that_running_it_would(workspace):
 
 async def test_a_recorded_refusal_and_a_recorded_error_are_what_they_were(workspace):
     no = of_a_server(
-        "The person refused this call and says: later", status="refused", decision=refused("person", "later")
+        "The user refused this call, with the note: later", status="refused", decision=refused("person", "later")
     )
     run = await again(workspace, no, of_a_server("no repository there", status="error", id="c2"))
     assert run.kinds == ["same", "played"]
-    assert run.told == ["The person refused this call and says: later", "no repository there"]
+    assert run.told == ["The user refused this call, with the note: later", "no repository there"]
 
 
 async def test_what_a_server_changed_in_files_is_there_for_the_calls_after_it(workspace):

@@ -1,4 +1,4 @@
-"""WatchedFiles: what a call changes in the workspace, whatever it is that the call may touch."""
+"""FileTracker: record the files that a call changes in the workspace."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.session.journal import SessionStorage
 
 Changed = tuple[tuple[FileChange, ...], str]
-"""What a call changed, and what it may have changed that is not known."""
+"""The changed files of a call, and a note about changes that are not known."""
 
 
-class WatchedFiles:
-    """The files of the workspace at `root` (resolved), for the calls of the session `session`; `storage` hears of failures.
+class FileTracker:
+    """Tracks the workspace at `root` (resolved) for the calls of `session`, and reports failures to `storage`.
 
-    A call that names what it writes costs a look at those files; one that may touch anything, a look at all of them.
+    For a call that names the files it writes, only those are scanned; for one that may touch anything, all files.
     """
 
     def __init__(self, root: Path, session: str, storage: SessionStorage) -> None:
@@ -28,7 +28,7 @@ class WatchedFiles:
         self._history = self._history_without(())
 
     def leave_out(self, paths: Collection[Path]) -> None:
-        """Leave out files and folders that other programs write too, such as an open notebook: undo does not touch them."""
+        """Exclude files and folders that other programs write too, such as an open notebook: undo does not touch them."""
         self._history.close()
         self._history = self._history_without(paths)
 
@@ -37,7 +37,7 @@ class WatchedFiles:
         return FileHistory(self._root, store, apart=apart, session=self._session, report=report)
 
     async def before(self, request: ToolRequest) -> Before | None:
-        """Taken before the call runs, and kept until it is `answered`; None for a call that changes nothing here."""
+        """Take a snapshot before the call runs; it is kept until the call is `answered`. None for a call that changes no files."""
         if request.may_change_anything:
             look: Callable[[], Before] = self._history.before_anything
         elif request.write_paths:
@@ -59,38 +59,40 @@ class WatchedFiles:
         return await asyncio.to_thread(self._history.changes, before)
 
     def answered(self, call_id: str) -> None:
-        """The log has what the call changed: a resume need not look."""
+        """Mark the call's changes as logged, so that a resume need not scan for them."""
         self._answered.append(call_id)
 
-    def cut_off(self, open_ids: Collection[str]) -> dict[str, Changed]:
-        """What changed since these calls began, by id. Without those that never began, and those that say what they
-        write and wrote nothing. Blocks; raises StoreError when that cannot be known.
+    def interrupted(self, open_ids: Collection[str]) -> dict[str, Changed]:
+        """The changes since these interrupted calls started, by id.
+
+        Calls that never started, and calls that name the files they write but changed none, are left out. Blocks. Raises
+        StoreError if the changes cannot be determined.
         """
         kept = self._history.kept(self._session).items()
         found = [(id_, before, self._history.changes(before)) for id_, before in kept if id_ in open_ids]
         return {id_: changed for id_, before, changed in found if before.named is None or any(changed)}
 
     def forget(self) -> None:
-        """Every call has its answer in the log."""
+        """Discard all snapshots: every call has its answer in the log."""
         self._answered.clear()
         self._history.forget(self._session)
 
     async def undo(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
-        """Files as they were before the first of `changes`, which are oldest first. `begin` is called on another thread."""
+        """Restore files to before the first of `changes` (oldest first). `begin` is called on another thread."""
         return await asyncio.to_thread(self._history.undo, changes, begin)
 
     def kept_by_undo(self, changes: Sequence[FileChange]) -> dict[str, str]:
-        """What `undo` would leave as it is if it ran now, and why, by path as recorded. Blocks."""
+        """The paths, as recorded, that `undo` would not restore now, with the reasons. Blocks."""
         return self._history.kept_by_undo(changes)
 
     def made(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
-        """Those of `changes` whose files are now as they left them. Blocks."""
+        """Those of `changes` whose files have not changed since. Blocks."""
         return self._history.made(changes)
 
     def real_names(self, changes: Sequence[FileChange], redact: Callable[[str], str]) -> list[FileChange]:
-        """Recorded changes, which went through `redact`, as `undo` takes them."""
+        """Recorded changes, whose paths went through `redact`, with the real paths that `undo` needs."""
         return self._history.real_names(changes, redact)
 
     def close(self) -> None:
-        """No call runs any more."""
+        """Release the store. No call may run any more."""
         self._history.close()
