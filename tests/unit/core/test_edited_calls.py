@@ -142,7 +142,7 @@ async def test_no_part_is_a_refusal_that_says_so(answering, long_file):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (overwrite(), "there is no part 8 of 3"),
+        (overwrite(), "part 8 does not exist: the change has 3"),
         (tool_call("bash", command="touch new"), "it cannot be split into parts"),
     ],
 )

@@ -139,7 +139,7 @@ async def test_exploring_changes_nothing_even_where_everything_runs_unasked(mode
     events = await run_turn(trusted)
     refused, read = [e.call for e in inner(events) if isinstance(e, ToolResultEvent)]
     assert refused.status == "refused"
-    assert "this subagent only runs commands that are proven to change nothing" in refused.output
+    assert "this subagent may only run read-only commands" in refused.output
     assert (read.status, "x = 1" in read.output) == ("ok", True)
     assert not (workspace / "new").exists()
 

@@ -88,7 +88,7 @@ class Careless(BaseTool[Nothing, Nothing, BaseToolConfig, BaseToolState]):
 def test_a_tool_that_cannot_say_what_it_changed_has_done_its_work(play):
     [call] = play(tool_call("careless"), tools=[Careless]).calls
     assert call.status == "ok"
-    assert call.uncovered == "it could not say what else it changed"
+    assert call.uncovered == "its other changes are not known"
 
 
 def test_output_is_live(play):

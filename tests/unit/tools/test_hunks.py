@@ -71,5 +71,5 @@ def test_line_endings_that_no_diff_shows_change_with_the_whole_only():
 
 @pytest.mark.parametrize("wrong", [(2,), (-1,), (0, 7)])
 def test_a_hunk_that_there_is_not_is_an_error(wrong):
-    with pytest.raises(ValueError, match="there is no part"):
+    with pytest.raises(ValueError, match="does not exist"):
         with_hunks("a\n", "b\n", wrong)

@@ -157,7 +157,9 @@ def test_registered_tools_can_be_removed_and_no_others(configured):
     first = manager.get("server_tool")
     manager.register({}, replacing=["server_tool", "todo", "never_there"])
     assert names(manager) == list(builtin_tools())
-    with pytest.raises(ToolError, match="The tool 'server_tool' is gone: its MCP server does not offer it any more"):
+    with pytest.raises(
+        ToolError, match="The tool 'server_tool' was removed: its MCP server does not offer it any more"
+    ):
         manager.get("server_tool")
     assert manager.register({"server_tool": ServerTool}) == []
     assert manager.get("server_tool") is not first

@@ -239,7 +239,7 @@ async def test_a_turn_that_broke_off_ends_where_its_recording_ends(workspace):
 async def test_a_memory_is_written_to_the_replays_own_folder_and_is_no_drift(workspace):
     arguments = json.dumps({"action": "write", "name": "style", "description": "tabs", "text": "tabs"})
     written = FileChange(path="~/.kin-code/memory/style.md", after=sha256(b"tabs\n\ntabs\n"))
-    told = "Wrote ~/.kin-code/memory/style.md. Sessions that begin from now on are told of it."
+    told = "Wrote ~/.kin-code/memory/style.md. Sessions that start from now on see it."
     asked = YES.model_copy(
         update={"reason": "~/.kin-code/memory/style.md: kept in memory: every later session is told of it"}
     )
