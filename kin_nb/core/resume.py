@@ -123,7 +123,7 @@ class Resumption:
         open_ids = stored.state.open_calls(turns[-1]) if turns else set()
         if open_ids:
             try:
-                changed = self._files.cut_off(open_ids)
+                changed = self._files.interrupted(open_ids)
             except StoreError as error:
                 changed = dict.fromkeys(open_ids, ((), f"what it changed until then is not known: {error}"))
             turns[-1] = self._settled(turns[-1], changed)
