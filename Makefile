@@ -54,7 +54,7 @@ lowest: $(VENV)/with-test  ## the unit tests with the lowest versions that pypro
 bench: $(VENV)/with-test chromium  ## the figures of benchmarks/
 	@for name in $(BENCHMARKS); do echo "== benchmarks/$$name.py"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
-screenshots: $(VENV)/with-test chromium  ## take all pictures anew, in real JupyterLab and Notebook; docs/images gets its own
+screenshots: $(VENV)/with-test chromium  ## take all pictures again, in real JupyterLab and Notebook; docs/images gets its own
 	@folder="$$(mktemp -d)" && KIN_SCREENSHOTS="$$folder" $(PYTEST) tests/browser && \
 	  for picture in docs/images/*.png; do cp "$$folder/$${picture##*/}" "$$picture"; done && echo "== all of them: $$folder"
 
@@ -75,7 +75,7 @@ unit: $(VENV)/with-test
 kernel: $(VENV)/with-test
 	$(call timed,$@,$(PYTEST) $(WORKERS) 4 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
 
-nbval: $(VENV)/with-test  # as a teammate has it: no key, no settings
+nbval: $(VENV)/with-test  # as on a teammate's machine: no key, no settings
 	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples/*.ipynb)
 
 peers: $(VENV)/with-test peers-servers  # MCP against servers that others wrote; needs npm

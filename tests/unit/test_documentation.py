@@ -1,4 +1,4 @@
-"""What the documentation shows works as it stands: settings load without a warning, Python runs."""
+"""What the documentation shows works as written: settings load without a warning, Python runs."""
 
 from __future__ import annotations
 

@@ -116,9 +116,9 @@ def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "kept copy": backup_metadata(live),
     }
     monkeypatch.setattr(reading, "BLOB_BYTES", SMALL)
-    beside = saved(folder, SaveOptions(sidecar=True))
-    assert beside["metadata"]["kin"] == {**nb["metadata"]["kin"], **example("name of the sidecar")}
-    (held,) = (cell["metadata"] for cell in beside["cells"] if cell["id"] == ASKED)
+    notebook = saved(folder, SaveOptions(sidecar=True))
+    assert notebook["metadata"]["kin"] == {**nb["metadata"]["kin"], **example("name of the sidecar")}
+    (held,) = (cell["metadata"] for cell in notebook["cells"] if cell["id"] == ASKED)
     return examples | {
         "name of the sidecar": {"sidecar": "tests.kin.json"},
         "long text": called(held)["output"],
@@ -137,7 +137,7 @@ def output(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def example(name: str) -> Any:
-    """As the page has it: the value of JSON, the text of a cell."""
+    """What the page shows: the value of JSON, the text of a cell."""
     found = re.search(rf"<!-- example: {name} -->\n\n```(\w+)\n(.*?)\n```\n", PAGE, re.DOTALL)
     assert found is not None, f"docs/reference/format.md has no example {name}"
     return json.loads(found[2]) if found[1] == "json" else found[2]

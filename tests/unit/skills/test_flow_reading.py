@@ -49,7 +49,7 @@ def test_both_examples_of_the_documentation_are_the_same_flow(tmp_path):
     one, other = flows
     assert labels(one) == labels(other)
     assert sorted(edges(one)) == sorted(edges(other))
-    assert labels(one)["mend"] == "Mend the first failure: its cause, not the test."
+    assert labels(one)["fix"] == "Fix the first failure: its cause, not the test."
     assert [node.id for node in one.nodes.values() if node.is_decision] == ["passed"]
     assert one.first.id == "run"
 

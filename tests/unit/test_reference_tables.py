@@ -1,0 +1,44 @@
+"""The tables of the reference name every variable, file and exit code that the code knows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kin_nb.replay.commands.replay import examples
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+CODE = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "kin_nb").rglob("*.py"))
+
+
+def page(name: str) -> str:
+    return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def test_every_environment_variable_has_its_row():
+    read = set(re.findall(r'"(KIN_[A-Z_]+)"', CODE))
+    assert len(read) > 10
+    assert sorted(name for name in read if f"`{name}`" not in page("environment-variables.md")) == []
+
+
+def test_every_file_of_the_home_folder_has_its_row():
+    names = set(re.findall(r'kin_home\(\) / "([a-z_.A-Z]+)"', CODE))
+    assert len(names) > 8
+    assert sorted(name for name in names if f"`{name}" not in page("files-on-disk.md")) == []
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 130, 143, 129])
+def test_every_exit_code_has_its_row(code):
+    assert f"\n| {code} | " in page("exit-codes.md")
+
+
+def test_every_example_is_a_tutorial():
+    text = (ROOT / "docs" / "tutorials" / "examples.md").read_text(encoding="utf-8")
+    assert [name for name in examples() if f"`kin-nb demo {name}`" not in text] == []
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
