@@ -72,6 +72,7 @@ copybutton_prompt_is_regexp = True
 # External links are for `make docs-links`; the pages of this repository may not exist there yet.
 linkcheck_ignore = [re.escape(REPOSITORY), r"http://127\.0\.0\.1", r"http://localhost"]
 
+default_role = "code"  # docstrings have names in single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "separated"
