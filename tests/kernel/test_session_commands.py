@@ -282,7 +282,7 @@ def test_a_skill_by_its_name(kin, model_server, home):
     asked = sent(model_server)[-1]["content"]
     assert "Sweep the floor." in asked
     assert asked.endswith("the kitchen")
-    assert error(kin, "%%kin\n/skill:tidi").startswith("There is no skill 'tidi'. Did you mean tidy?")
+    assert error(kin, "%%kin\n/skill:tidi").startswith("Unknown skill 'tidi'. Did you mean tidy?")
     assert len(model_server.requests) == 1
     ask(kin, model_server, "And now?", "Still here.")
 

@@ -114,7 +114,7 @@ def test_a_malformed_file_is_named_with_its_line(kernel, home, cell):
 def test_a_style_of_api_that_nobody_speaks(kernel, home):
     path = write_config(home, NOBODY)
     path.write_text(path.read_text().replace("api_base", 'api_style = "smoke"\napi_base'))
-    assert said(kernel.run(PROMPT)) == 'provider "here": unknown api_style "smoke". Known: anthropic, mistral, openai.'
+    assert said(kernel.run(PROMPT)) == 'Provider "here": unknown api_style "smoke". Known: anthropic, mistral, openai.'
 
 
 def test_a_way_of_asking_that_there_is_not(kernel, home):

@@ -41,7 +41,7 @@ class Unknown(StrEnum):
     """Why nothing is known of what is at a path."""
 
     LARGE = "too large"
-    SPECIAL = "no regular file"
+    SPECIAL = "not a regular file"
     UNREADABLE = "not readable"
     IGNORED = "ignored"
 

@@ -22,7 +22,7 @@ from kin_nb.core.records import FileChange
 CHANGED_SINCE = "you changed it since"
 _UNKNOWN = {
     Unknown.LARGE: "what is there now is too large to be kept",
-    Unknown.SPECIAL: "what is there now is no regular file",
+    Unknown.SPECIAL: "what is there now is not a regular file",
     Unknown.UNREADABLE: "what is there now cannot be read",
 }
 
@@ -92,7 +92,7 @@ def why_forbidden(path: str) -> str:
         return "its name is not whole in the record, and which file it was is not known here"
     parts = path.split("/")
     if not path or not is_file_name(path) or ".." in parts or "." in parts or "" in parts[1:]:
-        return "that is no path of a file in the workspace"
+        return "that is not the path of a file in the workspace"
     if any(_folded(part) == ".git" for part in parts):
         return "git's own files are left alone"
     return ""

@@ -221,7 +221,7 @@ def _bounded_label(samples: Mapping[tuple[str, str], float], label: str, value: 
 def _read_samples(path: Path) -> _Samples:
     text = read_settings(path) or ""
     if text and not text.startswith(_MARK):
-        raise ValueError(f"{path} holds something else, and stays as it is")
+        raise ValueError(f"{path} holds something else, and is left unchanged")
     samples: _Samples = defaultdict(float)
     for line in text.splitlines():
         found = _SAMPLE.fullmatch(line)

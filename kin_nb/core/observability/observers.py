@@ -79,7 +79,7 @@ class Observers:
             call()
         except Exception as error:  # noqa: BLE001  (as above)
             name = type(observer).__name__
-            self.warnings.append(f"observability: {name} failed, and hears of nothing more: {_why(error)}.")
+            self.warnings.append(f"observability: {name} failed, and gets no more events: {_why(error)}.")
             if self._observers and observer in self._observers:
                 self._observers.remove(observer)
 

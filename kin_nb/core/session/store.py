@@ -163,7 +163,7 @@ class SessionStore:
                 if not summary.locked or self._opens(summary):
                     return summary.folder
             place = f"of {workdir} " if workdir is not None else ""
-            raise SessionNotFoundError(f"There is no session {place}in {self.root} yet.")
+            raise SessionNotFoundError(f"No sessions {place}in {self.root} yet.")
         folders = list(self._folders())
         exact = [folder for folder in folders if folder.name == name]
         found = exact or _named(folders, name, self._keys)

@@ -46,9 +46,9 @@ class SkillManager:
     def load(self, name: str) -> str:
         """The skill's text: where its files are, then the body, read anew. Raises SkillError, naming the nearest."""
         if name in self.flows:
-            raise SkillError(f"{name} is a flow: a person starts it, with /flow:{name}.")
+            raise SkillError(f"{name} is a flow: only the user can start it, with /flow:{name}.")
         if name not in self.available:
-            raise SkillError(f"There is no skill {name[:64]!r}.{self._nearest(name)}")
+            raise SkillError(f"Unknown skill {name[:64]!r}.{self._nearest(name)}")
         folder, path = self.available[name].skill_dir, self.available[name].skill_path
         _, body = read_skill(path, self._may_use)
         if len(body) > MOST_CHARACTERS:
@@ -61,16 +61,16 @@ class SkillManager:
         from kin_nb.core.skills.flows import read_flow  # noqa: PLC0415  (only where there are flows)
 
         if name in self.available:
-            raise SkillError(f"{name} is a skill without a diagram, and no flow: /skill:{name} loads it.")
+            raise SkillError(f"{name} is a skill, not a flow: /skill:{name} loads it.")
         if name not in self.flows:
             near = get_close_matches(name, self.flows, 1)
             known = f"Did you mean {near[0]}?" if near else f"Flows: {', '.join(self.flows) or 'none'}."
-            raise SkillError(f"There is no flow {name[:64]!r}. {known}")
+            raise SkillError(f"Unknown flow {name[:64]!r}. {known}")
         return read_flow(self.flows[name].skill_path, self._may_use)
 
     def _nearest(self, name: str) -> str:
         if not self.available:
-            return f" There are none; one is a folder with a {FILE_NAME} in {shown(kin_home() / 'skills')}."
+            return f" There are none. A skill is a folder with a {FILE_NAME} in {shown(kin_home() / 'skills')}."
         near = get_close_matches(name, self.available, 1)
         return f" Did you mean {near[0]}?" if near else f" Skills: {', '.join(self.available)}."
 

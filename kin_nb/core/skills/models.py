@@ -127,5 +127,5 @@ def _yaml(path: Path, text: str) -> dict[str, Any]:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise SkillError(f"{path}: its frontmatter is not valid YAML.") from error
     if not isinstance(values, dict):
-        raise SkillError(f"{path}: its frontmatter is no list of `key: value` lines.")
+        raise SkillError(f"{path}: its frontmatter must be lines of `key: value`.")
     return values

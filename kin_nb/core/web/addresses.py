@@ -42,7 +42,7 @@ def canonical(url: str) -> str:
         parsed = httpx.URL(_ESCAPE.sub(_unescaped, url))
         path, host = parsed.raw_path.decode("ascii"), parsed.raw_host.decode("ascii").rstrip(".")
     except (httpx.InvalidURL, ValueError) as error:
-        raise ValueError(f"this is no address of a page: {error}") from error
+        raise ValueError(f"this is not the address of a page: {error}") from error
     if parsed.scheme not in _DEFAULT_PORTS:
         raise ValueError("only http:// and https:// addresses are fetched")
     if "@" in re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]:
@@ -56,7 +56,7 @@ def host_and_port(url: str) -> tuple[str, int]:
     site = re.split(r"[/?]", rest, maxsplit=1)[0]
     found = re.fullmatch(r"\[(.*)\](?::(\d+))?|([^:]*)(?::(\d+))?", site)
     if found is None:
-        raise ValueError(f"{url} is no canonical address")
+        raise ValueError(f"{url} is not a canonical address")
     port = found[2] or found[4]
     return found[1] or found[3], int(port) if port else _DEFAULT_PORTS[scheme]
 
@@ -153,10 +153,10 @@ _METADATA = {
 """Where clouds hand out their machines' keys: refused whatever the settings say."""
 
 _NEVER: tuple[tuple[str, str], ...] = (
-    ("0.0.0.0/8", "stands for this machine"),
+    ("0.0.0.0/8", "means this machine"),
     ("224.0.0.0/4", "is a multicast address"),
     ("240.0.0.0/4", "is reserved"),
-    ("::/128", "stands for this machine"),
+    ("::/128", "means this machine"),
     ("ff00::/8", "is a multicast address"),
 )
 _PRIVATE: tuple[tuple[str, str], ...] = (
@@ -203,7 +203,7 @@ def why_refused(address: str, *, allow_private: bool = False) -> str:
     try:
         ip = _innermost(ipaddress.ip_address(address))
     except ValueError:
-        return "is no IP address"
+        return "is not an IP address"
     if str(ip) in _METADATA or any(str(held) in _METADATA for held in _may_hold(ip)):
         return "is a cloud's metadata service"
     ranges = _NEVER if allow_private else _NEVER + _PRIVATE
@@ -211,7 +211,7 @@ def why_refused(address: str, *, allow_private: bool = False) -> str:
         if _is_in(ip, network):
             return why
     if isinstance(ip, IPv6Address) and not allow_private and ip not in _IPV6_INTERNET:
-        return "is no address of the internet"
+        return "is not a public address"
     return ""
 
 

@@ -89,7 +89,7 @@ class Fetcher:
             if isinstance(found, Fetched):
                 return found
             if why := admits(found):
-                raise ToolError(f"{url} redirects to {found}, which is not gone to: {why}.")
+                raise ToolError(f"{url} redirects to {found}, which is not followed: {why}.")
             url = found
         raise ToolError(f"Not fetched: more than {MOST_HOPS} redirects, the last one to {url}.")
 
@@ -149,7 +149,7 @@ def _next(url: str, location: str) -> str:
     try:
         return canonical(urljoin(url, location.strip()))
     except ValueError as error:
-        raise ToolError(f"{url} redirects to an address that is not gone to: {error}.") from error
+        raise ToolError(f"{url} redirects to an address that is not followed: {error}.") from error
 
 
 def _status(code: int) -> str:
@@ -184,7 +184,7 @@ async def _unpacked(response: httpx.Response) -> AsyncIterator[bytes]:
             try:
                 yield unzip.decompress(left, max_length=MOST_BYTES + 1)
             except zlib.error as error:
-                raise ToolError("The page is said to be gzip, and is not.") from error
+                raise ToolError("The page is not gzip, although its header says so.") from error
             left, whole = unzip.unconsumed_tail, unzip.eof
             if unzip.eof:
                 if not (left := unzip.unused_data).startswith(_GZIP):
@@ -262,7 +262,7 @@ async def readable(fetched: Fetched) -> tuple[str, str]:
     kind = kind.strip().lower()
     is_html = kind in _HTML or (not kind and fetched.body[:_HEAD].lstrip()[:1] == b"<")
     if not kind and b"\0" in fetched.body[:_HEAD]:
-        raise ToolError(f"{fetched.url} is no text, and only text is read.")
+        raise ToolError(f"{fetched.url} is not text, and only text is read.")
     text = _body_text(fetched.body, parameters, _own_charset(fetched.body[:_HEAD], kind, is_html=is_html))
     title = ""
     if is_html:

@@ -91,7 +91,7 @@ def _duckduckgo(query: str, count: int) -> list[Any]:
     except DDGSException as error:
         if "No results found" in str(error):  # how it says so, also when it was blocked
             return []
-        why = "there is no network here" if "dns" in str(error).lower() else "it refused, or the network is down"
+        why = "the network is not available" if "dns" in str(error).lower() else "it refused, or the network is down"
         raise ToolError(f"DuckDuckGo was not reached: {why}.") from error
 
 

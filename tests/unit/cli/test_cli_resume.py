@@ -52,7 +52,7 @@ def test_continue_where_no_session_was_says_so(kin, server, tmp_path, first):
     other.mkdir()
     done = kin("run", "-p", "And y?", "--continue", cwd=other)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"There is no session of {other} in ")
+    assert done.stderr.startswith(f"No sessions of {other} in ")
     assert len(server.requests) == 2
 
 

@@ -438,7 +438,7 @@ def test_a_skill_is_taken_by_name(kin, server, home):
     assert asked.endswith("the kitchen")
     done = kin("run", "-p", "/skill:tidi")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "There is no skill 'tidi'. Did you mean tidy?\n"
+    assert done.stderr == "Unknown skill 'tidi'. Did you mean tidy?\n"
     assert len(server.requests) == 1
 
 

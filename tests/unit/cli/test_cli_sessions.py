@@ -37,7 +37,7 @@ def test_an_empty_home_has_none_and_none_is_made(kin, home, words):
 def test_show_without_any_says_so(kin):
     done = kin("sessions", "show")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("There is no session in ")
+    assert done.stderr.startswith("No sessions in ")
 
 
 def test_the_list_is_a_table_newest_first(kin, two):

@@ -488,7 +488,7 @@ async def test_a_configuration_that_became_wrong_is_one_line_and_no_stack_trace(
     agent = Agent(config)
     events = await run_turn(agent)
     assert events[-1].record.outcome == "error"
-    assert events[-1].record.message.startswith('provider "p": unknown api_style')
+    assert events[-1].record.message.startswith('Provider "p": unknown api_style')
     await agent.aclose()
 
 

@@ -281,8 +281,8 @@ async def test_anthropics_api_has_no_other_field_for_a_thinking_level(config: Ki
     config = config.model_copy(update={"providers": [provider], "models": models})
     ignored, none = thinking_warnings(config, models)
     assert ignored == (
-        'thinking_field = "thinking" has no effect on a: with api_style = "anthropic" a thinking level is sent as '
-        'Anthropic\'s API has it. Remove the line, or for no thinking set thinking = "off" of the model.'
+        'thinking_field = "thinking" has no effect on a: api_style = "anthropic" has a field of its own for it. '
+        'Remove the line. To turn thinking off, set thinking = "off" of the model.'
     )
     assert none == (
         'thinking = "high" has no effect on claude-haiku-4-5: its replies are limited to 1,500 tokens (max_tokens). '

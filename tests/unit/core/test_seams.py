@@ -57,7 +57,7 @@ async def test_an_observer_that_fails_is_a_warning_and_the_turn_goes_on(config, 
     record = (await run_turn(agent, "hi"))[-1].record
     await agent.aclose()
     assert record.outcome == "done"
-    assert "Broken failed, and hears of nothing more: no room." in record.warnings[0]
+    assert "Broken failed, and gets no more events: no room." in record.warnings[0]
 
 
 async def test_a_strategy_of_a_program_compacts(config, model_server):

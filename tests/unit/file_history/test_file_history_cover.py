@@ -92,7 +92,7 @@ def test_pipes_sockets_and_devices_are_never_opened(root, history, monkeypatch):
         server.bind("socket")
         files, uncovered = run(history, root, "rm pipe; mkfifo other; echo x > a")
     assert paths(files) == ["a"]
-    assert uncovered == "not covered: pipe is gone and was no regular file"
+    assert uncovered == "not covered: pipe is gone and was not a regular file"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

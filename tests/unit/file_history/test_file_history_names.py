@@ -90,8 +90,8 @@ def test_without_a_store_no_name_that_may_be_another_ones_is_used(root, redact):
 def test_a_file_that_gave_way_to_a_pipe_is_named_and_comes_back_when_the_pipe_is_gone(root, history):
     (root / "notes.txt").write_text("mine\n")
     files, uncovered = run(history, root, "rm notes.txt; mkfifo notes.txt")
-    assert uncovered == "not covered: notes.txt changed and is no regular file"
-    assert history.undo(files).kept == (("notes.txt", "what is there now is no regular file"),)
+    assert uncovered == "not covered: notes.txt changed and is not a regular file"
+    assert history.undo(files).kept == (("notes.txt", "what is there now is not a regular file"),)
     bash(root, "rm notes.txt")
     assert history.undo(files).kept == ()
     assert (root / "notes.txt").read_text() == "mine\n"

@@ -106,14 +106,14 @@ def test_a_link_that_leads_out_comes_back_as_a_link(root, history, tmp_path):
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("../out.txt", "that is no path of a file in the workspace"),
-        ("sub/../../out.txt", "that is no path of a file in the workspace"),
-        ("", "that is no path of a file in the workspace"),
-        ("a\\x00b", "that is no path of a file in the workspace"),
+        ("../out.txt", "that is not the path of a file in the workspace"),
+        ("sub/../../out.txt", "that is not the path of a file in the workspace"),
+        ("", "that is not the path of a file in the workspace"),
+        ("a\\x00b", "that is not the path of a file in the workspace"),
         (".git/hooks/pre-commit", "git's own files are left alone"),
         ("nested/.GIT/config", "git's own files are left alone"),
         (".g\u200cit/config", "git's own files are left alone"),
-        ("/tmp/\ud800", "that is no path of a file in the workspace"),
+        ("/tmp/\ud800", "that is not the path of a file in the workspace"),
         ("/etc/kin-nb-test", "it is outside of the workspace, and no tool changed it from here"),
     ],
 )

@@ -190,7 +190,7 @@ def test_an_address_is_shown_without_secrets() -> None:
 @pytest.mark.parametrize("port", ["99999", "-1"])
 async def test_a_port_that_is_none_is_said(port: str) -> None:
     error = await failure(f"http://127.0.0.1:{port}/v1")
-    assert f"{port} is no port" in error.what
+    assert f"{port} is not a valid port" in error.what
     assert "Correct api_base" in error.todo
 
 

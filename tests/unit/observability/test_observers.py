@@ -75,7 +75,7 @@ def test_one_that_fails_is_dropped_with_one_warning_and_the_others_go_on(listeni
         observers.on_event(event)
     assert good.heard == ["TurnStartEvent", "WarningEvent", "ErrorEvent", "TurnEndEvent"]
     assert bad.heard == ["TurnStartEvent", "WarningEvent"]
-    assert observers.warnings == ["observability: Listener failed, and hears of nothing more: no room."]
+    assert observers.warnings == ["observability: Listener failed, and gets no more events: no room."]
     observers.close()
     assert (good.closed, bad.closed) == (1, 0)
 
@@ -144,4 +144,4 @@ def test_no_project_turns_them_on_or_names_their_places(home, tmp_path):
         assert warning.startswith(f"{project}/config.toml:")
         assert f"observability.{key} can only be set by the user" in warning
     (home / "config.toml").write_text('[observability]\nprometheos = "kin.prom"\n')
-    assert any("did you mean prometheus?" in warning for warning in KinConfig.load(workdir=project.parent).warnings)
+    assert any("Did you mean prometheus?" in warning for warning in KinConfig.load(workdir=project.parent).warnings)

@@ -104,7 +104,7 @@ def test_an_error_of_a_server_says_next_what_its_second_line_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "why", [Stop("kin_nb failed: KeyError: 'x'\nrun this", "crash"), "a\nb\nc", "There is no skill 'x'.", ""]
+    "why", [Stop("kin_nb failed: KeyError: 'x'\nrun this", "crash"), "a\nb\nc", "Unknown skill 'x'.", ""]
 )
 def test_an_error_without_advice_gets_none(why: Stop | str) -> None:
     assert not any(line.startswith("Next:") for line in lines("error", why))

@@ -233,8 +233,8 @@ OK = "A[a] --> END"
         (("BEGIN --> A[a]", "A[b] --> END"), 2, "the node A has another label on line 8; write it once."),
         (("BEGIN --> A", "A -->"), 2, "an edge of A leads nowhere"),
         (("BEGIN --> A", OK, "A -->|x", "B"), 3, "an edge of A leads nowhere"),
-        (("BEGIN --> A", "A --- END"), 2, "a line without a direction is no edge of a flow"),
-        (("BEGIN --> A", "A <--> END"), 2, "a line without a direction is no edge of a flow"),
+        (("BEGIN --> A", "A --- END"), 2, "an edge needs one direction"),
+        (("BEGIN --> A", "A <--> END"), 2, "an edge needs one direction"),
         (("BEGIN --> A & B --> END",), 1, "“& B --> END” can't be read here. Write one statement a line"),
         (("BEGIN --> A", "A[a --> END"), 2, "“[a --> END” can't be read here"),
         (("BEGIN --> A", 'A["a] --> END'), 2, "“[\"a] --> END” can't be read here"),
@@ -257,8 +257,8 @@ def test_what_is_wrong_with_a_mermaid_diagram(tmp_path, lines, line, said):
         (("BEGIN -> a -> END", "a: {", "  b: inside", "}"), 3, "Containers are not part of a flow"),
         (("BEGIN -> a -> END", "a.b: inside"), 2, "Containers are not part of a flow"),
         (("BEGIN -> a -> END", "a -> x.y"), 2, "Containers are not part of a flow"),
-        (("BEGIN -> a -> END", "a -- b"), 2, "a line without one direction is no edge"),
-        (("BEGIN -> a -> END", "a <-> b"), 2, "a line without one direction is no edge"),
+        (("BEGIN -> a -> END", "a -- b"), 2, "an edge needs one direction"),
+        (("BEGIN -> a -> END", "a <-> b"), 2, "an edge needs one direction"),
         (("BEGIN -> a -> END", "a ->"), 2, "“” can't be read here. A node's name is missing"),
         (("BEGIN -> a -> END", ": x"), 2, "“: x” can't be read here. A node's name is missing"),
         (("BEGIN -> a -> END", "a: |md", "never closed"), 2, "a block of text begins here and has no end"),
@@ -358,7 +358,7 @@ def test_a_skill_says_what_it_is(tmp_path):
     for kind in ("standard", "prompt", "[flow]"):
         path.write_text(f"---\nname: f\ndescription: d\ntype: {kind}\n---\n")
         assert read_skill(path)[0].type == "standard"
-        with pytest.raises(FlowError, match="it is no flow; for one, add the line `type: flow`"):
+        with pytest.raises(FlowError, match=r"it is not a flow\. To make it one, add the line `type: flow`"):
             read_flow(path)
 
 
@@ -370,13 +370,13 @@ def test_a_flow_is_found_but_not_offered(config, home):
     skills = SkillManager(config, trusted=False)
     assert (list(skills.available), list(skills.flows), skills.warnings) == (["s"], ["f"], [])
     assert labels(skills.flow("f")) == {"A": "a"}
-    with pytest.raises(SkillError, match="f is a flow: a person starts it, with /flow:f"):
+    with pytest.raises(SkillError, match="f is a flow: only the user can start it, with /flow:f"):
         skills.load("f")
-    with pytest.raises(SkillError, match="s is a skill without a diagram, and no flow: /skill:s loads it"):
+    with pytest.raises(SkillError, match="s is a skill, not a flow: /skill:s loads it"):
         skills.flow("s")
-    with pytest.raises(SkillError, match=r"There is no flow 'ff'\. Did you mean f\?"):
+    with pytest.raises(SkillError, match=r"Unknown flow 'ff'\. Did you mean f\?"):
         skills.flow("ff")
-    with pytest.raises(SkillError, match=r"There is no flow 'qqqq'\. Flows: f\."):
+    with pytest.raises(SkillError, match=r"Unknown flow 'qqqq'\. Flows: f\."):
         skills.flow("qqqq")
 
 

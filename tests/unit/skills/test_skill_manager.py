@@ -21,7 +21,7 @@ def put(folder: Path, name: str, description: str = "d", body: str = "Do it.") -
 def test_without_any_folder_there_are_none_and_nothing_to_warn_of(config):
     skills = SkillManager(config, trusted=True)
     assert (skills.available, skills.warnings) == ({}, [])
-    with pytest.raises(SkillError, match=r"There are none; one is a folder with a SKILL.md in .*kin-home/skills"):
+    with pytest.raises(SkillError, match=r"There are none. A skill is a folder with a SKILL.md in .*kin-home/skills"):
         skills.load("x")
 
 
@@ -131,7 +131,7 @@ def test_an_unknown_name_comes_with_the_nearest(config, home):
     put(home / "skills", "pdf-forms")
     put(home / "skills", "docs")
     skills = SkillManager(config, trusted=False)
-    with pytest.raises(SkillError, match=r"There is no skill 'pdf-form'. Did you mean pdf-forms\?"):
+    with pytest.raises(SkillError, match=r"Unknown skill 'pdf-form'. Did you mean pdf-forms\?"):
         skills.load("pdf-form")
     with pytest.raises(SkillError, match=r"Skills: docs, pdf-forms\."):
         skills.load("qqqq")

@@ -34,13 +34,13 @@ PRIVATE = {
     "fd12:3456::1": "private network",
     "fe80::1": "link-local",
     "fe80::1%eth0": "link-local",
-    "fec0::1": "no address of the internet",
+    "fec0::1": "is not a public address",
     "2001:db8::1": "reserved",
     "3fff::1": "reserved",
-    "5f00::1": "no address of the internet",
-    "100::1": "no address of the internet",
-    "64:ff9b:1::1": "no address of the internet",
-    "::127.0.0.1": "no address of the internet",
+    "5f00::1": "is not a public address",
+    "100::1": "is not a public address",
+    "64:ff9b:1::1": "is not a public address",
+    "::127.0.0.1": "is not a public address",
     "2002:7f00:1::": "6to4",
     "2002:808:808::": "6to4",
     "2001:0:5ef5:79fb::1": "Teredo",
@@ -51,10 +51,10 @@ PRIVATE = {
     "64:ff9b::192.168.0.1": "private network",
 }
 NEVER = {
-    "0.0.0.0": "stands for this machine",
-    "0.1.2.3": "stands for this machine",
-    "::": "stands for this machine",
-    "::ffff:0.0.0.0": "stands for this machine",
+    "0.0.0.0": "means this machine",
+    "0.1.2.3": "means this machine",
+    "::": "means this machine",
+    "::ffff:0.0.0.0": "means this machine",
     "224.0.0.1": "multicast",
     "239.255.255.250": "multicast",
     "ff02::1": "multicast",
@@ -71,7 +71,7 @@ NEVER = {
     "64:ff9b:1::a9fe:a9fe": "metadata",
     "64:ff9b:1:a9fe:a9:fe00::": "metadata",
     "::a9fe:a9fe": "metadata",
-    "example.org": "no IP address",
+    "example.org": "not an IP address",
 }
 
 

@@ -147,7 +147,7 @@ async def test_the_bytes_of_a_page_become_text(body, content_type, text):
 
 
 async def test_bytes_of_no_type_that_are_no_text_are_refused():
-    with pytest.raises(ToolError, match="is no text"):
+    with pytest.raises(ToolError, match="is not text"):
         await read(b"\x89PNG\0\0", "")
 
 

@@ -193,7 +193,7 @@ async def test_an_allowlist_does_not_let_a_page_lead_elsewhere(web, fetching):
     tool = fetching(allowlist=[f"{web.url}/docs/*"])
     assert (await tool.invoke(url=web.redirect("/docs/a", "b"))).text == "fine"
     with pytest.raises(
-        ToolError, match=f"redirects to {web.url}/secret, which is not gone to: the allowlist does not cover it"
+        ToolError, match=f"redirects to {web.url}/secret, which is not followed: the allowlist does not cover it"
     ):
         await tool.invoke(url=web.redirect("/docs/c", "/secret"))
     assert "/secret" not in [path for path, _ in web.seen]

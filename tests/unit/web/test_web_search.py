@@ -223,7 +223,7 @@ async def test_duckduckgo_is_asked_and_no_other_engine(library):
     [
         ("RatelimitException 202", "wants fewer searches"),
         ("TimeoutException timed out", "did not answer in time"),
-        ("DDGSException DNSError: error resolving DNS", "there is no network here"),
+        ("DDGSException DNSError: error resolving DNS", "the network is not available"),
         ("DDGSException ConnectError", "it refused, or the network is down"),
     ],
 )

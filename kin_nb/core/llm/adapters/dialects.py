@@ -223,8 +223,8 @@ def thinking_warnings(config: KinConfig, models: Iterable[ModelConfig]) -> list[
         if provider.api_style == "anthropic" and provider.thinking_field:
             place = config.layers.place(("providers", provider.name, "thinking_field"))
             found.append(
-                f'{place}thinking_field = "{provider.thinking_field}" has no effect on {provider.name}: with api_style = '
-                '"anthropic" a thinking level is sent as Anthropic\'s API has it. Remove the line, or for no thinking set '
+                f'{place}thinking_field = "{provider.thinking_field}" has no effect on {provider.name}: '
+                'api_style = "anthropic" has a field of its own for it. Remove the line. To turn thinking off, set '
                 'thinking = "off" of the model.'
             )
         if model.thinking != "off" and not _takes_a_level(provider, model):

@@ -63,7 +63,7 @@ class GenericBackend:
         adapter = BACKEND_ADAPTERS.get(provider.api_style)
         if adapter is None:
             known = ", ".join(sorted(BACKEND_ADAPTERS))
-            raise ConfigError(f'provider "{provider.name}": unknown api_style "{provider.api_style}". Known: {known}.')
+            raise ConfigError(f'Provider "{provider.name}": unknown api_style "{provider.api_style}". Known: {known}.')
         self._provider, self._timeout = provider, timeout
         self._adapter = adapter()
         self._wants_model = isinstance(self._adapter, NeedsModel)  # asked once: such checks are slow
@@ -312,7 +312,7 @@ def _check_port(url: httpx.URL) -> None:
     import httpx  # noqa: PLC0415  (first use)
 
     if url.port is not None and not 0 <= url.port < 65_536:  # noqa: PLR2004  (16 bits)
-        raise httpx.InvalidURL(f"{url.port} is no port")
+        raise httpx.InvalidURL(f"{url.port} is not a valid port")
 
 
 async def _start_of_body(response: httpx.Response) -> str:

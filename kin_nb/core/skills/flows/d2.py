@@ -104,7 +104,7 @@ def _direction(source: Source) -> bool | None:
     if source.take(_BACK):
         return False
     if _LINE.match(source.text, source.at):
-        raise source.error("a line without one direction is no edge of a flow; write an arrow: ->.")
+        raise source.error("an edge needs one direction; write an arrow: ->.")
     return None
 
 

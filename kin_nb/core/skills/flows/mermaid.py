@@ -92,7 +92,7 @@ def _arrow(source: Source) -> str:
         if match:
             return _text((match["label"] or "").strip().removeprefix('"').removesuffix('"'))
     if _LINE.match(source.text, source.at):
-        raise source.error("a line without a direction is no edge of a flow; write an arrow: -->.")
+        raise source.error("an edge needs one direction; write an arrow: -->.")
     raise source.unreadable(_HINT)
 
 

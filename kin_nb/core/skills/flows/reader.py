@@ -22,7 +22,7 @@ def read_flow(path: Path, may_use: MayUse = anything) -> Flow:
     """Raises SkillError, most often a FlowError, that names the file and the line; also when `may_use` refuses the file."""
     skill, body, first = read_parts(path, may_use)
     if not skill.is_flow:
-        raise FlowError(f"{path}: it is no flow; for one, add the line `type: flow` to its frontmatter.")
+        raise FlowError(f"{path}: it is not a flow. To make it one, add the line `type: flow` to its frontmatter.")
     diagrams = [(language, line, text) for language, line, text in _blocks(body, first) if language in _LANGUAGES]
     if not diagrams:
         raise FlowError(f"{path}:{first}: a flow has a diagram in its text, between ```mermaid (or ```d2) and ```.")
