@@ -37,7 +37,6 @@ WITH_IDIOMS: frozenset[str] = frozenset(
         "core/questions.py",
         "core/resume.py",
         "core/safety/audit.py",
-        "core/safety/shell/dangerous.py",
         "core/safety/shell/read_only/git.py",
         "core/safety/shell/read_only/git_config.py",
         "core/safety/shell/read_only/plain_line.py",
@@ -98,10 +97,6 @@ AFTER_A_PLACE = ("core/skills/flows/",)
 # Errors that still begin with a small letter.
 BEGIN_SMALL: tuple[str, ...] = (
     "gone: {error}",
-    "must be a number in USD, 0 or more, such",
-    "must be a whole number, 1 or more; got {",
-    "must be letters, digits, _ and -, not st",
-    "needs a variable name such as `answer`, ",
     "no rule of config",
     "the agent did not stop in time",
     "the agent was stopped",
