@@ -99,7 +99,7 @@ def long_reply(lab: Lab, server: ModelServer) -> Figures:
     open_with(lab, "%%kin\nTell me everything.")
     with long_tasks(lab.page) as written:
         lab.run_cell(1)
-        lab.wait_output(1, "1 step", timeout=120)
+        lab.wait_output(1, "1 model request", timeout=120)
         lab.wait_idle()
     lab.save()
     lab.page.evaluate("path => kin.panel(path).close()", lab.path)
@@ -107,7 +107,7 @@ def long_reply(lab: Lab, server: ModelServer) -> Figures:
     with long_tasks(lab.page) as opened:
         lab.page.evaluate("path => { jupyterapp.commands.execute('docmanager:open', { path }) }", lab.path)
         lab.page.wait_for_function("path => kin.ready(path)", arg=lab.path)
-        lab.wait_output(1, "1 step")
+        lab.wait_output(1, "1 model request")
     yield "a 50 KB reply: longest task", longest(written), "<= 200 ms"
     yield "the same, its notebook opened again", longest(opened), "<= 200 ms"
 
@@ -122,10 +122,10 @@ def long_session(lab: Lab, server: ModelServer) -> Figures:
     before = size_of(lab.page)
     for cell in range(1, TURNS + 1):
         lab.run_cell(cell)
-        lab.button("Approve", cell).or_(lab.outputs(cell).filter(has_text="2 steps")).first.wait_for()
+        lab.button("Approve", cell).or_(lab.outputs(cell).filter(has_text="2 model requests")).first.wait_for()
         if lab.button("Approve", cell).count():
             approve(lab, cell)
-        lab.wait_output(cell, "2 steps")
+        lab.wait_output(cell, "2 model requests")
         lab.wait_idle()
     after = size_of(lab.page)
     lab.run_cell(TURNS + 1)

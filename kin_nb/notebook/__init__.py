@@ -1,8 +1,8 @@
-"""JUPYTER: the plumbing between one agent and the cell that it works in.
+"""JUPYTER: connects one agent with the cells of one notebook.
 
-Owns: hearing comms while a cell blocks (`tap`), publishing to one cell (`cell_io`), the agent's thread
-(`agent_thread`), waiting for it on the main thread (`pump`), asking a person (`approval`), what moves while a turn runs
-(`streaming`), the namespace that the agent lives in (`live`).
-Never: decides what is allowed, or what the agent does next; it shows, asks and waits.
+Owns: the magics and the Kin kernel, a session's mode (live, playback, re-execution), publishing to one cell (`cell_io`), comm
+messages while a cell blocks the kernel (`tap`), the agent's thread and the wait for it (`main_thread_loop`), questions to the
+user (`approval`), progress (`streaming`), the user's namespace (`namespace`).
+Never: decides what is allowed, or what the agent does next.
 May import: `kin_nb.core`, `kin_nb.render`, `kin_nb.replay`.
 """

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""As nbformat has them."""
+"""The ids that nbformat allows."""
 
 
 class CellOutput(Protocol):
@@ -71,7 +71,7 @@ class CellIO:
 
     @property
     def is_watched(self) -> bool:
-        """Notebooks name their cells; nbclient and papermill do not, and nobody looks until they are done."""
+        """Notebooks name their cells; nbclient and papermill do not, and are read only when they are done."""
         return self.cell_id is not None
 
     @property
@@ -162,14 +162,16 @@ class TerminalIO:
 class _Column:
     """What a cell prints for a person who reads along, where nothing is drawn twice.
 
-    A blank line stands between two cards, and above a question. Their first line, the fact, may be bold.
+    A blank line separates two cards, and precedes a question. Their first line may be bold.
     """
 
     def __init__(self) -> None:
         self._begun = self._ends_in_card = False
 
     def card(self, data: Mapping[str, Any], metadata: Mapping[str, Any] | None, *, bold: bool) -> str:
-        text = self._apart(_text(data), bold=bold and not _is_reply(metadata))  # a reply's first line is no heading
+        text = self._apart(
+            _text(data), bold=bold and not _is_reply(metadata)
+        )  # the first line of a reply is not a heading
         self._ends_in_card = True
         return text
 
@@ -177,7 +179,7 @@ class _Column:
         return self._apart(prompt, bold=bold)
 
     def line(self, text: str) -> str:
-        """Lines stand together."""
+        """Consecutive lines have no blank line between them."""
         above = "\n" if self._ends_in_card else ""
         self._begun, self._ends_in_card = True, False
         return above + text

@@ -1,6 +1,6 @@
 """CellView: what a person sees of a turn while it runs. A consumer of events; every card is `kin_nb.render`'s.
 
-One display per reply and per tool call, created in call order and updated in place, then the receipt: the same number
+One display per reply and per tool call, created in call order and updated in place, then the summary line: the same number
 and order that playback and save produce, which is what nbval compares.
 """
 
@@ -55,13 +55,13 @@ class CellView:
         self._progress = Progress(lambda: Display(io), figures, display)
         self._turn = self._step = 0
         self._next = 1
-        """The step that a compaction now would stand before, in the record and here."""
+        """The step that follows a compaction which happens now."""
         self._text = self._coming = RecordedStep()
         """The step as far as it is known, and what is known of the one after it."""
         self._before: dict[str, Display] = {}
-        """What stands before the reply, by kind."""
+        """The notes above the reply, by kind."""
         self._checkpoints: dict[int, int] = {}
-        """The step that each checkpoint of this turn stands before."""
+        """The step after each checkpoint of this turn."""
         self._reply: ReplyView | None = None
         self._calls: dict[str, tuple[Display, RecordedCall]] = {}
         self._without_pictures: tuple[str, ...] = ()
@@ -70,11 +70,11 @@ class CellView:
         self._inside: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each call that runs a subagent: the subagent's calls by id, a line each."""
         self._waiting: Counter[str] = Counter()
-        """Questions that stand in a call's place, by call: nothing is drawn over their buttons."""
+        """Open questions in the display of each call: nothing is drawn over their buttons."""
         self._asked = False
-        """The person is asked whether the turn should go on."""
+        """The user is asked whether the turn should continue."""
         self._warned = ""
-        """The last warning since the first step: shown with what takes long, until the receipt has all of them."""
+        """The last warning since the first step: shown with what takes long, until the summary line has all of them."""
 
     def begin(self, record: TurnRecord) -> None:
         """What went to the model with the prompt."""
@@ -127,7 +127,7 @@ class CellView:
         self._calls[call_id][0].draw(self._call_card(call_id))
 
     def finish(self, record: TurnRecord, carried: dict[str, Any]) -> None:
-        """Settle whatever an interrupt left open, then the receipt, which has `carried` in its metadata."""
+        """Settle whatever an interrupt left open, then the summary line, which has `carried` in its metadata."""
         self._redraw_asked()
         if self._reply is not None and record.steps:
             self._settle_reply(record.steps[-1])
@@ -258,7 +258,7 @@ class CellView:
         self._coming = self._coming.model_copy(update=fields)
 
     def _draw_before(self, step: RecordedStep, *, settled: bool = False) -> None:
-        """Above the reply, and as the record has it once that is complete."""
+        """Draw the notes above the reply; `settled`: as in the record."""
         for output in self._before_cards(step):
             kind = output.metadata["kin"]["kind"]
             if kind not in self._before:

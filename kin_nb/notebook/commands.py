@@ -60,7 +60,7 @@ class CommandTarget(Protocol):
 
 
 def run_line(session: CommandTarget, line: str, name: str = "") -> None:
-    """What stands after `%kin [--session NAME]`. Raises KinError for an unknown command, naming the nearest."""
+    """Run the command after `%kin [--session NAME]`. Raises KinError for an unknown one, with the nearest name."""
     from kin_nb.notebook.options import CellOptions  # noqa: PLC0415  (commands that ask only)
 
     try:

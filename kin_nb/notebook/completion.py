@@ -34,7 +34,7 @@ def matcher(shell: InteractiveShell, session: Callable[[], NotebookSession]) -> 
         before = "\n".join([*lines[:-1], lines[-1][: context.cursor_position]])
         try:
             return found.at_end_of(before)
-        except KinError:  # settings that are wrong are said when a cell runs
+        except KinError:  # wrong settings are reported when a cell runs
             return _of("", ())
 
     return kin
@@ -46,7 +46,7 @@ class _Completions:
         self._paths: Completer | None = None
 
     def at_end_of(self, before: str) -> dict[str, Any]:
-        """What may stand at the end of a cell's text; nothing for cells that are Python."""
+        """The completions at the end of a cell's text; empty for Python cells."""
         cell = _CELL.match(before)
         if cell is not None and cell["body"]:
             return self._in_prompt(before[cell.end() :])
@@ -115,7 +115,7 @@ class _Completions:
 
 
 def _as_it_is(text: str) -> dict[str, Any]:
-    """The word as it was typed: IPython lets a matcher without completions silence nobody, and jedi sees Python in prose."""
+    """The word as it was typed: a matcher without completions cannot suppress jedi, which sees Python in prose."""
     line = text.rpartition("\n")[2]
     word = line.rpartition(" ")[2] or line[-1:]
     return _these([word] if word else [], word)

@@ -98,11 +98,11 @@ class KinKernel(IPythonKernel):
         return super().do_inspect(cell, max(0, cursor_pos + len(cell) - len(code)), *args, **kwargs)
 
     def do_is_complete(self, code: str) -> Any:
-        """A prompt is complete as it stands: a console sends it with Enter. Magics end with an empty line, as ever."""
+        """A prompt is always complete: a console sends it with Enter. Magics end with an empty line."""
         return {"status": "complete"} if _is_prompt(code) else super().do_is_complete(code)
 
     def _welcome(self, code: str) -> None:
-        """Above the first answer, where `%kin save` draws anew what a cell shows. Session notebooks get none."""
+        """Show the hint above the first answer, where `%kin save` redraws the outputs. Session notebooks get none."""
         if not self._welcomed and (_is_prompt(code) or "%kin replay" in code):
             self._welcomed = True
             show_startup_hint(self.shell)

@@ -70,14 +70,14 @@ class LiveAgent:
             self.on_thread(agent.aclose)
 
     def replace(self, agent: Agent) -> None:
-        """Go on with `agent`; the one before it is closed, and stays in its log."""
+        """Continue with `agent`. The previous one is closed; its session log stays."""
         before, self._agent = self._agent, self._at_home(agent)
         atexit.register(self.close)
         if before is not None:
             self.on_thread(before.aclose)
 
     def config(self, **overrides: Any) -> KinConfig:
-        """The configuration as it is now: a key set or a file mended is seen without a restart."""
+        """The configuration as it is now: a new key or a fixed file takes effect without a restart."""
         try:
             return KinConfig.load(**{"active_model": self._model, **overrides})
         except ConfigError as error:
@@ -106,7 +106,7 @@ class LiveAgent:
             self._switch_mode(before)
 
     def on_thread(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What concerns an agent and is no turn."""
+        """Run `work`, which is not a turn, on the agent's thread."""
         return run_on_agent_thread(lambda _: work(), self.thread)
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class LiveAgent:
         return self._at_home(Agent(config, self.mode, log=log))
 
     def _choose_mode(self, name: str, config: KinConfig) -> None:
-        """The mode is found with `config`, and the agent goes on with that very value: what acts was compared once."""
+        """Load the mode with `config`, and give the agent that same config: what runs is what was checked."""
         try:
             mode = load_mode(
                 name, config.effective_workdir, trusted=config.project_trusted, may_use=config.is_as_trusted
@@ -142,7 +142,7 @@ class LiveAgent:
         self.mode, self._begins_in = mode, None
 
     def _at_home(self, agent: Agent) -> Agent:
-        """`agent` as it is in this notebook: its own file, saved by a front end while commands run, is nobody's change."""
+        """Attach `agent` to this notebook. A front end may save its file while commands run: not their change."""
         own = list(surroundings(self._shell).own_files())
         agent.set_open_files(own, [path.parent / ".ipynb_checkpoints" for path in own])
         install_tools(agent, self._shell)

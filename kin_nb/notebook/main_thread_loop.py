@@ -157,7 +157,7 @@ class _MainThreadLoop(Generic[T]):
             self._on_tick()
 
     def _patience(self) -> float:
-        """Seconds until something must be looked at though nobody rang."""
+        """Seconds to wait for the next action at most."""
         tick, left = _TICK_SECONDS if self._on_tick else _LOOK_SECONDS, self._time_left()
         return tick if left is None else min(tick, left)
 
@@ -170,14 +170,14 @@ class _MainThreadLoop(Generic[T]):
         self._call_agent(self._cancel)
 
     def _run_job(self, fn: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-        if future.done():  # whoever asked is gone
+        if future.done():  # the caller was cancelled
             return
         result: Any = None
         error: BaseException | None = None
         try:
             self._in_job = True
             result = fn()
-        except BaseException as raised:  # noqa: BLE001  (it belongs to whoever asked)
+        except BaseException as raised:  # noqa: BLE001  (passed to the caller)
             error = raised
         finally:
             self._in_job = False
@@ -189,7 +189,7 @@ class _MainThreadLoop(Generic[T]):
             self._interrupt()
 
     def _close(self) -> None:
-        """No job runs from here on: whoever still waits for one is told."""
+        """Run no more jobs: cancel the futures of those that wait."""
         self._closed = True
         with suppress(queue.Empty):
             while True:
@@ -200,7 +200,7 @@ class _MainThreadLoop(Generic[T]):
                     self._interrupts += 1
 
     def _call_agent(self, callback: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop was closed under us: nobody is left to tell
+        with suppress(RuntimeError):  # the loop was closed meanwhile
             self._loop.call_soon_threadsafe(callback)
 
     @contextmanager
@@ -251,7 +251,7 @@ class _MainThreadLoop(Generic[T]):
 
     def _on_done(self, task: asyncio.Task[T]) -> None:
         if not task.cancelled():
-            task.exception()  # seen: a turn that was left behind has nobody to report to
+            task.exception()  # retrieved: an abandoned turn has no caller
         self._settled = True
         self._inbox.put(_nothing)
 
@@ -273,7 +273,7 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
     if error is None:
         future.set_result(result)
     elif isinstance(error, KeyboardInterrupt):
-        return  # the turn is cancelled next, and with it whoever waits: they see whose cancellation it is
+        return  # the turn is cancelled next, and with it the waiting task
     elif isinstance(error, Exception) and not isinstance(error, StopIteration):
         future.set_exception(error)
     else:  # a future cannot carry these through asyncio

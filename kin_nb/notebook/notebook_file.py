@@ -92,7 +92,7 @@ def renamed_file(shell: InteractiveShell, ran: Mapping[str, CellRun]) -> Path | 
 
 
 def _with_one_of(path: Path, ran: Mapping[str, CellRun]) -> Any:
-    """What `path` holds, if one of those cells is in it and it is no session notebook; else None."""
+    """The notebook at `path`, if it holds one of those cells and is not a session notebook; else None."""
     from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (%load_ext reads no notebooks)
     from kin_nb.replay.format.notebook_codec import claimed_identity  # noqa: PLC0415
     from kin_nb.replay.format.notebook_reader import load_notebook, read_text  # noqa: PLC0415
@@ -136,7 +136,7 @@ class NotebookFileWatch:
         self._renamed: Path | None = None
         """The notebook's file, once it was found under another name."""
         self._first = 1
-        """The first execution that the file does not hold as it ended. Nobody looked before `%load_ext`."""
+        """The first execution that the file does not hold as it ended. Unknown before `%load_ext`."""
 
     def cell_ran(self, result: Any) -> None:
         """IPython's `post_run_cell`. Code that a cell hands to IPython has no count, and is that cell's."""
@@ -149,7 +149,7 @@ class NotebookFileWatch:
             self._stamp, self._first = now, result.execution_count
 
     def notebook_file(self) -> Path | None:
-        """The notebook's file. A kernel is not told when it is renamed: then the sibling that holds the cells that ran here.
+        """The notebook's file. The kernel does not learn of a rename: then the sibling that holds the cells that ran here.
 
         Raises KinError where two siblings may be it.
         """
@@ -169,7 +169,7 @@ class NotebookFileWatch:
     def _is_own(self, path: Path, *, by_text: bool) -> bool:
         """Whether a file that has the name now is this notebook: it holds a cell that ran here, or runs now, by its id.
 
-        Or all prompts that ran here, `by_text`, since tools write files with new ids; where there are no ids any cell that
+        Or all prompts that ran here, `by_text`, since tools write files with new ids; in a notebook without ids any cell that
         ran, commands apart.
         """
         from kin_nb.replay.cell_keys import prompt_key  # noqa: PLC0415  (as below)

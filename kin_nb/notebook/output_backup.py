@@ -33,7 +33,7 @@ Kept = dict[str, Any]
 class OutputBackup:
     """Made at `%load_ext`, when it reads the notebook's file: a front end may save over it before the first prompt runs.
 
-    `known`: what this kernel knows besides the file.
+    `known`: what this kernel knows in addition to the file.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:

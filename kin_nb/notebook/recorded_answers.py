@@ -227,7 +227,7 @@ class RecordedAnswers:
         self._show(render_notice(f"Saved answers cannot be shown: {UNKNOWN_FILE}", [advice]))
 
     def tell_missing(self, ids: Iterable[str]) -> None:
-        """Records that the conversation went on from, and that are nowhere: they are not sent."""
+        """Report records that the conversation builds on and that were not found: they are not sent."""
         missing = list(ids)
         if missing:
             named = ", ".join(each[:8] for each in missing[:_MOST_NAMED]) + (
@@ -250,7 +250,7 @@ class RecordedAnswers:
         return None
 
     def _runners_notebook(self) -> Any:
-        """Where nobody reads along: the notebook that the runner was given, which tells its kernel nothing; None for none.
+        """Without a user: the notebook among the arguments of the runner, which does not name it to its kernel; else None.
 
         Of several, the first that holds the cell which runs now.
         """

@@ -1,4 +1,4 @@
-"""`%kin save`: the session of this kernel as a notebook that re-executes, beside its notebook."""
+"""`%kin save`: the session of this kernel as a session notebook, next to its notebook."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def save_notebook(
     """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written, ReplayError.
 
     It holds what the notebook's file records and what was made in this kernel, of all sessions. `line`: what follows `save`.
-    Default: NAME.kin.ipynb beside the open notebook, NAME.2.kin.ipynb where that is open, `session.kin.ipynb` where the
+    Default: NAME.kin.ipynb next to the open notebook, NAME.2.kin.ipynb where that is open, `session.kin.ipynb` where the
     notebook's file is not known. `display` shows how far its play is.
     """
     path, options = parse_save(line)
@@ -97,9 +97,9 @@ def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: 
     records = combine_records(file.records.values(), ours)
     if not records:
         raise KinError("Nothing to save yet: no %%kin cell has an answer.")
-    beside = {record.id: book.sessions[record.id] for record in ours if book.sessions[record.id]}
+    names = {record.id: book.sessions[record.id] for record in ours if book.sessions[record.id]}
     if file.records:
-        beside = {**file.recording.session_names, **beside}
+        names = {**file.recording.session_names, **names}
     agent = live.agent_or_none
     if agent is not None and agent.turns:
         meta = SessionMeta.from_header(agent.header, folder)
@@ -107,7 +107,7 @@ def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: 
         meta = relocate(Recording(made[-1].meta), notebook_folder(recorded.shell), folder).meta
     else:
         meta = relocate(file.recording, notebook_folder(recorded.shell), folder).meta
-    return Recording(meta, records, file.unknown_records, session_names=beside)
+    return Recording(meta, records, file.unknown_records, session_names=names)
 
 
 def _about_run(
@@ -138,14 +138,14 @@ def _about_run(
 
 
 def _plain(
-    recording: Recording, source: Any, cells: list[ExecutedCell] | None, target: Path, told: list[str]
+    recording: Recording, source: Any, cells: list[ExecutedCell] | None, target: Path, notes: list[str]
 ) -> Output:
     from kin_nb.replay.plain_export import plain_notebook  # noqa: PLC0415  (rarely asked for)
 
     if target.exists():
         raise KinError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
     write_notebook(plain_notebook(recording, source, cells), target)
-    said = ["It runs without kin_nb, as ordinary cells, and contains no recording.", *filter(None, told)]
+    said = ["It runs without kin_nb, as ordinary cells, and contains no recording.", *filter(None, notes)]
     return render_notice(f"Saved {target}", said)
 
 
@@ -161,7 +161,7 @@ def _target(path: str | None, own: Path | None, *, plain: bool) -> Path:
 
 def _name(own: Path | None, kind: str) -> str:
     stem = own.stem.removesuffix(".kin") if own is not None else "session"
-    before = _WENT_ON.fullmatch(stem)  # a session notebook that went on, and is open
+    before = _WENT_ON.fullmatch(stem)  # a session notebook that was continued, and is open
     name = f"{stem}.{kind}.ipynb"
     if own is None or name != own.name:
         return name
@@ -178,7 +178,7 @@ def _cells(source: Any, sources: list[str]) -> list[Any]:
 def _run_cells(shell: InteractiveShell, failed: Container[int]) -> dict[str, Any]:
     """What this kernel has run, where no file says it. `failed`: the counts of cells that ended in an error."""
     history: list[str] = shell.history_manager.input_hist_raw
-    as_cell = getattr(getattr(shell, "kernel", None), "as_cell", str)  # in the Kin kernel, what a prompt stands for
+    as_cell = getattr(getattr(shell, "kernel", None), "as_cell", str)  # in the Kin kernel, the %%kin cell of a prompt
     cells: list[dict[str, Any]] = [
         {"cell_type": "code", "source": as_cell(source), "metadata": {}, "outputs": [], "failed": count in failed}
         for count, source in enumerate(history)
@@ -195,12 +195,12 @@ def _clean(nb: Any, recording: Recording, config: KinConfig, options: SaveOption
 
 
 def _cleaner(config: KinConfig, options: SaveOptions) -> NotebookRedactor:
-    root = Path("/")  # a redactor without places: paths in a person's own cells must go on working
+    root = Path("/")  # a redactor without folders: paths in the user's own cells must still work
     return NotebookRedactor(options.redact, Redactor(secret_values(config), root, home=root).text)
 
 
 def _unknown(shell: InteractiveShell) -> str:
-    """What is not there where no file says it; "" where there is no page either, as in a terminal."""
+    """The note on what is missing when the file is unknown; "" in a terminal, which has no page."""
     if not cell_io(shell).is_watched:
         return ""
     return (

@@ -114,13 +114,13 @@ class NotebookSession:
         display.draw(save_notebook(self.recorded, self._since_written, self.live, line, display), settled=True)
 
     def take(self, agent: Agent) -> None:
-        """Go on with `agent`, live; the one before it is closed, and stays in its log."""
+        """Continue live with `agent`. The previous one is closed; its session log stays."""
         self.live.replace(agent)
         self.recorded.know(agent, self.name)
         self._mode = self._live_mode()
 
     def reset(self) -> None:
-        """The mode is chosen anew; what was live is in its log."""
+        """Close the agent and choose the mode again. The conversation stays in its session log."""
         mode, self._mode = self._mode, None
         if mode is not None:
             mode.close()
@@ -137,15 +137,15 @@ class NotebookSession:
         if recorded.environment is not None:
             return RerunMode(self.shell, self.live, recorded.book, recorded.environment, self.name)
         if wanted is RecordMode.ALL:
-            return self._live_mode(always=True, anew=True)
+            return self._live_mode(always=True, new=True)
         return PlaybackMode(recorded, self.live, self.name) if plays else self._live_mode()
 
-    def _live_mode(self, *, always: bool = False, anew: bool = False) -> LiveMode:
+    def _live_mode(self, *, always: bool = False, new: bool = False) -> LiveMode:
         self.recorded.goes_live()
-        return LiveMode(self.recorded, self.live, self.name, self._host, self._budget, always=always, anew=anew)
+        return LiveMode(self.recorded, self.live, self.name, self._host, self._budget, always=always, new=new)
 
     def _leave(self, leave: GoLive, *, always: bool = False) -> None:
-        """Go live, and say so. Raises KinError where the agent cannot go on from what is recorded; then all stays as it was."""
+        """Go live, with a notice. Raises KinError, and changes nothing, if the agent cannot continue from the recording."""
         before, continues = self.mode, self.recorded.book.head(self.name) is not None
         live = LiveMode(self.recorded, self.live, self.name, self._host, self._budget, always=always)
         if continues:

@@ -1,5 +1,4 @@
-"""What a fresh kernel offers: to go on with the session that was begun here before; and a warning of what a paired text file
-would lose.
+"""The hint of a new kernel: how to resume the last session of this folder; and a warning of what a paired text file would lose.
 
 `%load_ext` has 0.15 s for all that it does: names, times and the two ends of one log are read, nothing is imported for it.
 """
@@ -35,7 +34,7 @@ _BEGINS = (b'{"type":"turn"', b'{"type":"continued"')
 
 
 def show_startup_hint(shell: InteractiveShell) -> None:
-    """Offer it in the cell that runs now, where somebody reads along, unless that cell goes on by itself."""
+    """Show the hint in the current cell, if it has a reader and does not resume or replay itself."""
     io = cell_io(shell)
     code = str(io.parent.get("content", {}).get("code", ""))
     if (io.cell_id is None and not io.allow_stdin) or _GOES_ON.search(code):
@@ -71,7 +70,7 @@ def _pairing_warnings(notebook: Path) -> list[str]:
 
 
 def resume_hint(sessions: Path, workspace: Path, now: float) -> str | None:
-    """The line; None without a recent session of this workspace, or while somebody has its newest one open.
+    """The line; None without a recent session of this workspace, or while its newest session is open elsewhere.
 
     `now`: seconds since 1970. Logs that cannot be read, or are encrypted, are passed over.
     """

@@ -69,7 +69,7 @@ class TapRun:
             self._pump()
 
     def listener(self, message: Message) -> OnMessage | None:
-        """Who watches this message's comm. A comm_close that nobody watches yet is kept for `subscribe`."""
+        """The subscriber of this message's comm. A comm_close without one is kept for `subscribe`."""
         comm_id = message["content"].get("comm_id")
         with self._lock:
             found = self._watched.get(comm_id)

@@ -1,8 +1,8 @@
-"""Cards: recorded values in, MIME bundles out, the same bytes live, in playback and on save.
+"""Cards: recorded values in, MIME bundles out; the same bytes live, in playback and in a saved notebook.
 
-Owns how a turn looks: HTML that reads well with no CSS, and plain text. Pure: no clock, no random id, no global state.
-Never touches live objects, files, widgets or the kernel. Never trusts a text: what a model, tool or file name says is
-escaped and its control characters made visible. What varies from run to run goes to `Output.metadata`, never to `data`.
+Owns: how a turn looks, as HTML that is readable without CSS, and as plain text. Pure: no clock, random id or global state.
+Never: touches files, widgets or the kernel; trusts a text (all text is escaped, control characters are made visible).
+What varies between runs goes to `Output.metadata`, not to `data`.
 May import: kin_nb.core; markdown_it, nh3 and pygments on first use.
 """
 

@@ -38,7 +38,7 @@ def approval_html(
 ) -> Html:
     """The static part of the approval card; the buttons are the widget's, and name the scopes on offer.
 
-    `kind` is `Preview.kind`: what `body` is. Only a high `risk` is said. `claim` is `Preview.claim`: it is cut, and shown
+    `kind` is `Preview.kind`: what `body` is. Only a high `risk` is shown. `claim` is `Preview.claim`: it is cut, and shown
     as text. `folded`: the card shows `body` in parts below.
     """
     whole = _whole(body, kind)
@@ -84,7 +84,7 @@ def _whole(body: str, kind: str) -> Html:
 
 
 def _fact(summary: str, body: str, kind: str) -> str:
-    """A command of one line is said once, and whole; else the summary."""
+    """A command of one line in full; otherwise the summary."""
     line = body.removesuffix("\n")
     return reveal_hidden(line) if kind == "command" and line and "\n" not in line else one_line(summary)
 

@@ -117,7 +117,7 @@ def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, 
     parts += [file_part(file, subject, why_no_lines) for file in call.files]
     if call.subagent is not None:
         parts.append(CardPart(subagent_html(call.subagent), subagent_text(call.subagent)))
-    # A patch that went in says more than the sentence that the model was told about it.
+    # A patch that went in says more than the sentence that the model got about it.
     is_report = arguments.command is not None or call.subagent is not None or call.name == PYTHON
     if output and (is_report or not call.files or call.status != "ok"):
         parts.append(_output(call, arguments, output))

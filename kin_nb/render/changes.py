@@ -53,7 +53,7 @@ _MOST_FILES = 50
 _MOST_CHARACTERS = 100_000
 """Characters of all the diffs together; each has its share."""
 _MOST_LINES = 1_000
-"""Likewise: a row of the table takes some 300 bytes, however short its lines are."""
+"""Lines of all the diffs together: a row of the table takes some 300 bytes, however short its lines are."""
 
 
 def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:

@@ -15,7 +15,7 @@ STYLES = {"+": Attribute("background:#2ea04333"), "-": Attribute("background:#f8
 
 
 class DiffLine(NamedTuple):
-    """`mark`: "+", "-", " " for lines of both sides, "" for what is no line of the file. `html` begins with the mark."""
+    """`mark`: "+", "-", " " for lines of both sides, "" for other lines. `html` begins with the mark."""
 
     mark: str
     text: str
@@ -32,7 +32,7 @@ def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: i
     for style, lines in groupby(diff_lines(shown, path), key=lambda line: STYLES.get(line.mark)):
         html = join("\n", (line.html for line in lines))
         pieces.append(fill('<span style="{style}">{}</span>', html, style=style) if style else html)
-    # Wrapped, so that no blanks push the end of a line out of sight of whoever approves it.
+    # Wrapped: blanks must not push the end of a line out of the user's sight.
     return code_html(fill("{}{}", join("\n", pieces), escape(note)))
 
 
@@ -66,7 +66,7 @@ def without_header(patch: str) -> str:
 
 
 def _highlighted(lines: list[tuple[str, str]], language: str) -> list[Html]:
-    """Each side of a hunk is a text of its own; a line of both is drawn as the new one has it."""
+    """Highlight each side of a hunk as one text; a line of both sides as in the new text."""
     htmls = [NOTHING] * len(lines)
     for side in ("- ", "+ "):
         numbers = [number for number, (mark, _) in enumerate(lines) if mark in side]
@@ -97,7 +97,7 @@ def truncate_patch(patch: str, limit: int | None, most: int | None = None) -> tu
 
 
 def _marked(patch: str) -> Iterator[tuple[str, str]]:
-    """Each line with its mark (DiffLine). Hunk lengths decide, so that a removed "-- x" is no file header."""
+    """Each line with its mark (DiffLine). Hunk lengths decide, so that a removed "-- x" is not read as a file header."""
     old = new = 0
     for line in patch.removesuffix("\n").split("\n"):  # not splitlines: a form feed belongs to its line
         mark = ""
@@ -108,7 +108,7 @@ def _marked(patch: str) -> Iterator[tuple[str, str]]:
             mark, new = "+", new - 1
         elif line.startswith("-"):
             mark, old = "-", old - 1
-        elif not line.startswith("\\"):  # "\ No newline at end of file" is no line of either side
+        elif not line.startswith("\\"):  # "\ No newline at end of file" is not a line of either side
             mark, old, new = " ", old - 1, new - 1
         yield mark, line
 
@@ -140,7 +140,7 @@ def side_by_side(patch: str, path: str = "", limit: int | None = None, most: int
 
 
 def _rows(lines: list[DiffLine]) -> Iterator[Html]:
-    """Changed lines that follow each other stand beside each other, the removed ones on the left."""
+    """Pair consecutive changed lines in one row, the removed ones on the left."""
     old = new = 0
     for changed, group in groupby(lines, key=lambda line: line.mark in STYLES):
         if changed:

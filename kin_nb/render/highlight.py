@@ -76,7 +76,7 @@ STYLES = {kind: Attribute(f"color:{color};color:var(--kin-{kind[:2]})") for kind
 _SHARE = 75
 """Per cent of a colour in what is drawn; the rest is the text's own: then 4.5 is reached in both themes (WCAG AA)."""
 LARGEST = 10_000
-"""Characters. Lexers take quadratic time over what is no program, at worst a second for this much."""
+"""Characters. Lexers take quadratic time on text that is not a program: at worst a second for this much."""
 _LARGEST_OF = {"css": 5_000, "java": 4_000}
 _LONGEST_LINE = 500
 _NOBODY_WRITES = re.compile(r"\s{100}")
@@ -166,7 +166,7 @@ def _tokens(code: str, language: str) -> list[tuple[str, str]]:
     if language not in LEXERS or too_much or _NOBODY_WRITES.search(code):
         return [("", code)]
     try:
-        # as the lexer has it: `get_tokens` would change line ends and tabs
+        # unprocessed: `get_tokens` would change line ends and tabs
         tokens = _lexer(language).get_tokens_unprocessed(f"{code}\n")
         found = [(_kind(kind, language, text), text) for _, kind, text in tokens if text]
     except Exception:  # noqa: BLE001  (a lexer's bug costs the colours, not the card)

@@ -16,7 +16,7 @@ from kin_nb.render.text import one_line
 
 
 def render_images(call: RecordedCall, *, turn: int, step: int) -> list[Output]:
-    """They stand after all the calls of their step, in call order: while calls run, their places are taken."""
+    """They follow all calls of their step, in call order: while calls run, the displays between are in use."""
     return list(_drawn(call.images, one_line(call.name), turn=turn, step=step, id=one_line(call.id)))
 
 
@@ -25,7 +25,7 @@ def render_prompt_images(record: TurnRecord) -> list[Output]:
 
 
 def _drawn(images: Iterable[RecordedImage], whose: str, **kin: Any) -> Iterator[Output]:
-    """What is no picture of a kind that browsers draw and nothing runs in (SVG holds scripts) is a line of text."""
+    """Draw PNG, JPEG, GIF and WebP; anything else is a line of text (SVG can hold scripts)."""
     for number, image in enumerate(images, 1):
         data = "".join(image.data.split())
         try:

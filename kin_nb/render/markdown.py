@@ -145,13 +145,13 @@ def _drawn_formula(_self: Any, tokens: Sequence[Token], index: int, _options: An
 _LINE = re.compile(r"\r\n?|\n")
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\s*\n\s*")
 _OPEN = re.compile(r"[*`\[~$]|(?<!\w)_")
-"""What stands in a text as it is because its other half is still to come, or because it means itself."""
+"""Marks that are plain text because their closing half is not there (yet)."""
 _TRIES = 5
 """Ends of sentences that are looked at, the newest first."""
 
 
 def complete_length(source: str) -> int:
-    """Characters of `source` that are complete blocks: all but the last one, which may go on."""
+    """Characters of `source` that are complete blocks: all except the last one, which may continue."""
     last, starts = _last_block(source), _starts(source)
     return starts[_line(last[0])] if last else 0
 
@@ -191,7 +191,7 @@ def _parts(block: list[Token]) -> list[int]:
         rows = [token for token in block if token.type == "tr_open"]
         return [_line(row) for row in rows[2:]]  # its head and the first row stay together
     parts = [token for token in block if token.level == 1 and token.map and token.nesting >= 0]
-    if first.type == "ordered_list_open":  # "1. 1. 1." would be counted anew
+    if first.type == "ordered_list_open":  # "1. 1. 1." would be renumbered
         begin = int(first.attrs.get("start", 1))
         parts = [item for number, item in enumerate(parts, begin) if item.info == str(number)]
     return [_line(part) for part in parts]
@@ -209,7 +209,7 @@ def _sentence(source: str, begin: int) -> int:
 
 
 def _read(source: str) -> tuple[list[str], str, str]:
-    """The kinds of its tokens, what is read without blanks, and what of that is no code."""
+    """The kinds of its tokens, the text without blanks, the text outside of code."""
     tokens = parser().parse(source)
     inline = [part for token in tokens for part in token.children or []]
     words = "".join(part.content for part in inline if part.type in {"text", "code_inline"})

@@ -108,7 +108,7 @@ def _status(call: RecordedCall, *, waiting: bool, printing: bool) -> str:
 
 
 def is_refusal_reason(call: RecordedCall, output: str) -> bool:
-    """Whether the words for a refused call hold all of `output`, what the model was told."""
+    """Whether the status words of a refused call contain all of `output`, the message to the model."""
     if call.status != "refused" or call.decision is None:
         return False
     why = _why_refused(call.decision)

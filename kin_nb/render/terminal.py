@@ -44,13 +44,13 @@ _DEEPEST = 20
 
 
 def wrapped(text: str, width: int) -> str:
-    """Lines of at most `width` characters where words allow it; the next lines of a list's item stand under its text."""
+    """Lines of at most `width` characters where words allow it; the next lines of a list's item are indented under its text."""
     lines: list[str] = []
     fence, inside = "", 0
     for line in text.split("\n"):
         begin, depth = _quotation(line, inside if fence else _DEEPEST)
         if depth < inside:
-            fence = ""  # code ends with the quotation that it stands in
+            fence = ""  # code ends with the quotation around it
         found = _FENCE.match(line, begin)
         if found and (not fence or found[1].startswith(fence)):
             fence, inside = "" if fence else found[1], depth
@@ -59,7 +59,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def _quotation(line: str, most: int) -> tuple[int, int]:
-    """(where its text begins, how many marks stand before that), at most `most` of them: in code, more are code."""
+    """(start of the text, number of quotation marks before it). At most `most` marks: in code, more are part of the code."""
     begin = depth = 0
     while depth < most and (found := _QUOTE.match(line, begin)):
         begin, depth = found.end(), depth + 1

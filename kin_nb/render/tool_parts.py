@@ -20,7 +20,7 @@ _NUMBERED = re.compile(r" *\d+\t")
 
 
 def strip_notes(output: str, call: RecordedCall) -> str:
-    """What `call`, of `python`, gave, as its card shows it: pictures stand below it, and its last line says what was bound."""
+    """The output of a `python` call without its notes: the card shows pictures below, and changed variables in its last line."""
     for note in (changed_note(call.bound), pictures_note(len(call.images))):
         output = "" if output == note else output.removesuffix(f"\n{note}") if note else output
     return output
@@ -32,12 +32,12 @@ def pictures_note(pictures: int) -> str:
 
 
 def changed_note(names: Sequence[str]) -> str:
-    """Likewise, of variables."""
+    """The same for variables."""
     return f"[new or changed: {listed(names)}]" if names else ""
 
 
 def code_part(code: str, *, waiting: bool) -> CardPart:
-    """All of it, folded when it is long and nobody is asked about it."""
+    """All of the code, collapsed when it is long and no question is open."""
     html = code_html(highlighted(code, "python"))
     lines = line_count(code)
     if lines > _OPEN_LINES and not waiting:
@@ -121,7 +121,7 @@ def _items_written(arguments: Mapping[str, Any]) -> tuple[_Item, ...]:
     """As the tool reads the arguments: models spell a status in several ways."""
     from pydantic import ValidationError  # noqa: PLC0415  (only for this card)
 
-    from kin_nb.core.tools.builtins.todo import TodoArgs  # noqa: PLC0415  (likewise)
+    from kin_nb.core.tools.builtins.todo import TodoArgs  # noqa: PLC0415  (as above)
 
     try:
         todos = TodoArgs.model_validate(arguments).todos or []
@@ -131,7 +131,7 @@ def _items_written(arguments: Mapping[str, Any]) -> tuple[_Item, ...]:
 
 
 def _items_read(call: RecordedCall) -> tuple[_Item, ...]:
-    """From what the model was told: a line of counts, then a line for each."""
+    """From the output that the model got: a line of counts, then a line for each."""
     items = [_ITEM.fullmatch(line) for line in clean(call.output).strip("\n").split("\n")[1:]]
     return tuple(_Item(item[1], item[2], item[3] or "medium") for item in items if item) if all(items) else ()
 

@@ -1,4 +1,4 @@
-"""A whole turn as the displays of its cell, and the cards that it has beside those of its calls."""
+"""The displays of a whole turn, and its cards other than those of tool calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kin_nb.render.text import (
 def render_turn(record: TurnRecord) -> list[Output]:
     """What went with the prompt; per step its compaction, what came before its reply, that, its calls, the calls' pictures.
 
-    Each where there is such, calls and pictures in call order. A compaction that no reply followed, and the receipt, last.
+    Each where there is such, calls and pictures in call order. A compaction that no reply followed, and the summary line, last.
     nbval compares the order.
     """
     outputs = [*render_attachments(record), *render_prompt_images(record)]
@@ -92,7 +92,7 @@ def _dmail(mail: RecordedDMail, *, turn: int, step: int) -> Output:
 
 
 def render_reply(step: RecordedStep, *, turn: int, number: int) -> Output:
-    """Text as HTML, reasoning folded above it. text/plain is the Markdown; the reasoning only when there is no text."""
+    """Text as HTML, reasoning folded above it. text/plain is the Markdown; the reasoning only without text."""
     text, reasoning = clean(step.content).strip(), clean(step.reasoning).strip()
     parts = []
     if reasoning:
@@ -175,7 +175,7 @@ _GO_ON: Mapping[StopReason, str] = {
     "cut_off": "write `continue` in a new cell, or raise max_tokens of the model in config.toml",
     "refused": "write what to do instead in a new cell",
 }
-"""What to do after a stop, as it is said here: in place of what the record's message says of it (core/stopping.py)."""
+"""What to do after a stop, in a notebook: it replaces the advice in the record's message (core/stopping.py)."""
 
 
 def next_step(record: TurnRecord) -> tuple[str, str]:

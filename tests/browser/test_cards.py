@@ -65,7 +65,7 @@ def test_a_long_reply_is_drawn_as_it_comes_and_never_holds_the_page(
     kin.screenshot(pictures / "streaming.png")
     hold.set()
     kin.wait_idle()
-    kin.wait_output(1, "1 step")
+    kin.wait_output(1, "1 model request")
     assert kin.outputs(1).count() == 2
     assert not [
         task for task in kin.page.evaluate("longTasks") if task > 1_000
@@ -81,11 +81,11 @@ def test_hostile_text_runs_nothing_and_asks_nothing_of_the_network(kin: Lab, mod
     model_server.enqueue(HOSTILE)
     open_with(kin, "%%kin --mode auto-approve\nGo.")
     kin.run_cell(1)
-    kin.wait_output(1, "2 steps")
+    kin.wait_output(1, "2 model requests")
     kin.wait_idle()
     kin.save()
     kin.reload()
-    kin.wait_output(1, "2 steps")
+    kin.wait_output(1, "2 model requests")
     assert kin.page.evaluate("window.stolen") is None
     assert kin.page.locator(".jp-Notebook").is_visible()
     assert not kin.foreign_requests
@@ -110,7 +110,7 @@ def test_the_agent_sees_a_variable_draws_a_plot_and_the_saved_notebook_shows_bot
     kin.run_cell(1)
     kin.run_cell(2)
     kin.click_button("Approve", 2)
-    kin.wait_output(2, "3 steps")
+    kin.wait_output(2, "3 model requests")
     kin.wait_idle()
     assert kin.outputs(2).filter(has_text="sent: table").count() == 1
     assert kin.outputs(2).locator("img").count() == 1
@@ -145,7 +145,7 @@ def test_a_command_is_edited_before_it_runs_and_parts_of_an_edit_are_left_out(
     kin.click_button("Side by side", 1)
     kin.screenshot(pictures / "parts.png", 1)
     kin.click_button("Approve", 1)
-    kin.wait_output(1, "3 steps")
+    kin.wait_output(1, "3 model requests")
     kin.wait_idle()
     assert (kin.workspace / "right.txt").exists()
     assert not (kin.workspace / "wrong.txt").exists()

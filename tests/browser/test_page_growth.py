@@ -41,7 +41,7 @@ def test_a_reply_is_drawn_far_less_often_than_it_grows_and_leaves_no_widget(
     open_with(kin, "%%kin\nTell me.", COMMS)
     kin.page.evaluate("probes.watch(1, 'kept')")
     kin.run_cell(1)
-    kin.wait_output(1, "1 step")
+    kin.wait_output(1, "1 model request")
     kin.wait_idle()
     assert 2 < len(kin.page.evaluate("probes.changes")) < len(REPLY) / CHUNK / 10
     assert not kin.outputs(1).locator(".jupyter-widgets").count()
@@ -60,7 +60,7 @@ def test_turns_that_are_alike_cost_the_page_alike(kin: Lab, model_server: ModelS
     for cell in range(1, TURNS + 1):
         kin.run_cell(cell)
         kin.click_button("Approve", cell)
-        kin.wait_output(cell, "2 steps")
+        kin.wait_output(cell, "2 model requests")
         kin.wait_idle()
         nodes.append(size_of(kin.page).nodes)
     grown = [after - before for before, after in itertools.pairwise(nodes)]

@@ -183,7 +183,7 @@ def decide_by_keyboard_and_mouse(kin: Lab, camera: Camera) -> None:
     camera.take("asking-python", 2)
     kin.button("Approve", 2).focus()
     kin.page.keyboard.press("Space")
-    kin.wait_output(2, "5 steps")
+    kin.wait_output(2, "5 model requests")
     kin.wait_idle()
 
 

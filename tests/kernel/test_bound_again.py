@@ -177,7 +177,7 @@ def test_two_cells_ask_one_after_the_other_under_run_all(live):
     page = live((PROMPT, BINDS), draw, cells=("print(fig)",))
     sent = [begin(page, number) for number in range(3)]
     for ran, names in zip(sent, ("`clean`", "`fig`"), strict=False):
-        page.kin.card(ran, f"This answer bound {names}. {ASKS}")
+        page.kin.card(ran, f"Cells below need {names}, which this answer assigned. {ASKS}")
         page.kin.click("Run it")
         assert ended(page, ran).endswith(f"The Python code of this answer ran again: {names}")
     ended(page, sent[2])

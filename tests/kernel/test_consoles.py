@@ -184,7 +184,7 @@ def test_other_words_than_a_letter_refuse_and_reach_the_agent(console, model_ser
         console.answer("rename it first"),
         "[edit_file] edit a.py (+1 -1) · refused: rename it first",
         "As you say.",
-        "2 steps",
+        "2 model requests",
     )
     assert "rename it first" in model_server.requests[1]["messages"][-1]["content"]
     assert (workspace / "a.py").read_text() == "x = 1\n"
@@ -216,7 +216,7 @@ def test_in_the_kin_kernels_console_a_line_is_a_prompt(start, model_server, work
     model_server.enqueue("Done.")
     console.send("make x two")
     in_order(console.until(ASKS), "I change it.", "Allow this? edit a.py (+1 -1)")
-    in_order(console.answer("y"), "[edit_file] a.py · +1 -1 · done · approved by you", "Done.", "2 steps")
+    in_order(console.answer("y"), "[edit_file] a.py · +1 -1 · done · approved by you", "Done.", "2 model requests")
     assert model_server.requests[0]["messages"][-1]["content"].startswith("make x two")
     assert (workspace / "a.py").read_text() == "x = 2\n"
 
@@ -276,7 +276,7 @@ def test_a_script_that_nobody_watches_gets_text_and_a_refusal(workspace, tmp_pat
         timeout=60,
         check=True,
     )
-    card = "I change it.\n\n[edit_file] edit a.py (+1 -1) · refused: "
+    card = "I change it.\n\n[edit_file] edit a.py (+1 -1) · not run: needs approval"
     in_order(done.stdout, card, "No one can approve it here. ", f"{REPLY}\n\n2 model requests · ")
     assert "\x1b" not in done.stdout
     assert (workspace / "a.py").read_text() == "x = 1\n"
@@ -316,7 +316,13 @@ def test_a_notebook_without_widgets_is_asked_by_input_and_keeps_the_settled_card
     assert kin.prompt().startswith("Allow this? edit a.py (+1 -1)")
     kin.answer("y")
     kin.done(cell)
-    in_order(shown(kin, cell), "I change it.", "[edit_file] a.py · +1 -1 · done · approved by you", "Done.", "2 steps")
+    in_order(
+        shown(kin, cell),
+        "I change it.",
+        "[edit_file] a.py · +1 -1 · done · approved by you",
+        "Done.",
+        "2 model requests",
+    )
     last = {m["content"]["transient"]["display_id"]: m["content"]["data"] for m in kin.of(cell) if is_display(m)}
     assert [WIDGET_VIEW in data for data in last.values()] == [False] * 4
 

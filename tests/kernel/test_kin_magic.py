@@ -109,7 +109,7 @@ def test_a_subagents_question_is_asked_on_its_calls_card_which_then_says_what_it
     assert kin.done(cell)["content"]["status"] == "ok"
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
     text = shown(kin, cell)
-    assert "Subagent general: 2 steps, 1 tool call, " in text
+    assert "Subagent general: 2 model requests, 1 tool call, " in text
     assert "\n    edit_file edit a.py" in text
     assert "waiting for your answer" not in text
 
@@ -268,4 +268,4 @@ def test_where_no_snapshot_can_be_kept_the_cell_says_so_and_a_command_asks_even_
     assert "warning: The file history in " in text
     undone = shown(kin, run(kin, "%kin undo"))
     assert "left as it is: a.py" in undone
-    assert "not covered: no snapshot was kept" in undone
+    assert "undo does not restore: no snapshot was kept" in undone

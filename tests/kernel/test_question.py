@@ -193,7 +193,7 @@ def test_where_nobody_can_answer_that_is_said_at_once(nb):
 
 
 @pytest.mark.usefixtures("file_is_known")
-def test_in_a_cell_the_answer_goes_to_the_model_and_the_receipt_is_what_a_replay_shows(kin, model_server):
+def test_in_a_cell_the_answer_goes_to_the_model_and_the_summary_line_is_what_a_replay_shows(kin, model_server):
     model_server.enqueue("I ask.", calls=[tool_call("ask_user", question="Which?", choices=["a", "b"])])
     model_server.enqueue("So be it.")
     cell = kin.run("%%kin\nDo it.")

@@ -106,7 +106,7 @@ def test_what_a_new_cell_shows_of_another_one_is_its_own_once_it_is_saved(mate, 
     mate.run_all()
     mate.type("%%kin\nSay one.")
     assert mate.run(mate.cells[-1]) == "ok"
-    assert mate.said.startswith("This is turn 1 again")
+    assert mate.said.startswith("Turn 1 is shown again")
     mate.save()
     assert set(mate.run_all()) == {"ok"}
     assert mate.said.startswith("One.")

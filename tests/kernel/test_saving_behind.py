@@ -28,7 +28,7 @@ def page(kin: LiveKernel, opens, model_server, tmp_path) -> Page:
 
 def test_cells_that_the_file_does_not_have_yet_are_counted(page):
     said = page.command("%kin save")
-    assert "2 cells ran since n.ipynb was written" in said
+    assert "2 cells ran since n.ipynb was last saved" in said
     assert "n.ipynb has no cell for 1 of the prompts, so they are at the end" in said
     assert "save the notebook (Ctrl-S) and run `%kin save` again" in said
 
@@ -75,7 +75,7 @@ def test_a_prompt_that_was_edited_since_is_counted(page, model_server):
     page.save()
     model_server.enqueue("Ho.")
     page.kin.done(page.kin.run("%%kin\nSay ho.", cell=page.cells[0]["id"]))
-    assert "1 cell ran since n.ipynb was written" in page.command("%kin save")
+    assert "1 cell ran since n.ipynb was last saved" in page.command("%kin save")
 
 
 def test_a_file_that_another_clock_dates_is_written_all_the_same(page):
@@ -84,4 +84,4 @@ def test_a_file_that_another_clock_dates_is_written_all_the_same(page):
     os.utime(page.path, (1, 1))
     assert "Ctrl-S" not in page.command("%kin save")
     page.add("x = 1")
-    assert "1 cell ran since n.ipynb was written" in page.command("%kin save")
+    assert "1 cell ran since n.ipynb was last saved" in page.command("%kin save")

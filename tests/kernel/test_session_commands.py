@@ -144,7 +144,7 @@ def test_clear_then_compact_is_nothing_to_compact(kin, model_server):
     assert error(kin, "%kin compact").startswith("Nothing to compact yet")
 
 
-def test_a_warning_is_in_the_receipt_of_the_first_turn_only(kin, model_server, home):
+def test_a_warning_is_in_the_summary_line_of_the_first_turn_only(kin, model_server, home):
     write(home / "tools" / "broken.py", "import json\n1 / 0\n")
     first = ask(kin, model_server, "Hello?", "Hello.")
     (line,) = [line for line in first.splitlines() if "broken.py" in line]

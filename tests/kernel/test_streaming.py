@@ -35,7 +35,7 @@ def test_a_long_reply_is_written_into_widgets_and_settles_into_one_static_output
     hold.set()
     assert kin.done(cell)["content"]["status"] == "ok"
     assert len(first_outputs(kin, cell)) == 2
-    views = [WIDGET_VIEW in content["data"] for content in displays(kin, cell)[:-1]]  # the receipt is the last
+    views = [WIDGET_VIEW in content["data"] for content in displays(kin, cell)[:-1]]  # the summary line is the last
     assert views == [*sorted(views[:-1]), False]  # once it is in widgets it stays there, until it settles
     settled = displays(kin, cell)[-2]["data"]
     assert set(settled) == {"text/html", "text/plain"}
@@ -107,7 +107,7 @@ def test_a_console_reads_along_and_nothing_comes_twice(kin, model_server):
     kin.done(cell)
     texts = first_outputs(kin, cell)
     assert "\n".join(texts[:-1]) == TEXT.strip()  # each but the first with a blank line above it
-    assert "1 step" in texts[-1]
+    assert "1 model request" in texts[-1]
     assert not any(m["msg_type"] == "update_display_data" for m in kin.of(cell))
 
 

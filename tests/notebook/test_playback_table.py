@@ -62,7 +62,7 @@ def test_a_cell_that_was_copied(lived, is_saved):
     lived.cells.append(copied)
     assert lived.run(copied) == ""
     assert replies(copied) == ["One."]
-    assert shown(copied)[0] == f"This is turn 1 again\n  {AGAIN}"
+    assert shown(copied)[0] == f"Turn 1 is shown again\n  {AGAIN}"
     assert plays(lived) == [["One."], ["Two."], ["One."]]
 
 
@@ -85,7 +85,7 @@ def test_a_text_that_was_typed_again(lived):
     typed = lived.type(SECOND)
     assert lived.run(typed) == ""
     assert replies(typed) == ["Two."]
-    assert shown(typed)[0] == f"This is turn 2 again\n  {AGAIN}"
+    assert shown(typed)[0] == f"Turn 2 is shown again\n  {AGAIN}"
 
 
 @pytest.mark.row("two cells with one text")

@@ -1,6 +1,7 @@
-"""Asking the person in front of the cell: by widget, by `input()`, or not at all, which is a refusal and says so.
+"""Questions to the user: with widgets, with `input()`, or a refusal where no user can answer.
 
-Owns: how a question is shown and its answer read. Never: decides by itself, remembers grants, or records.
+Owns: how a question is shown and its answer read. Never: decides by itself, stores grants, or records.
+May import: `kin_nb.core`, `kin_nb.render`, `kin_nb.notebook`'s cell_io, tap, main_thread_loop; ipywidgets on first use.
 """
 
 from kin_nb.notebook.approval.channel import ApprovalChannel, can_answer, choose_channel, draws_widgets

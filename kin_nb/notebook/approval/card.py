@@ -122,7 +122,7 @@ class Collapsible:
 
         self._labels = (label, undo)
         self.button = widgets.Button(description=label, tooltip=tooltip, layout=widgets.Layout(width="auto"))
-        # Hidden, not taken out of its parent: that would draw what follows anew, and take the focus from the button.
+        # Hidden, not taken out of its parent: that would redraw what follows, and take the focus from the button.
         self.area = widgets.VBox(content, layout=widgets.Layout(display="none"))
         self.widgets = [self.button, *content, self.area]
 

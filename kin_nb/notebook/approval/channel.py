@@ -49,14 +49,14 @@ async def ask_by_stdin(
 
 
 def is_one_line(request: ApprovalRequest) -> bool:
-    """Whether it may be typed anew here: a command, or code, of one line."""
+    """Whether it can be edited here: a command, or code, of one line."""
     if not request.editable or request.preview.kind not in ("command", "code"):
         return False
     return "\n" not in original_text(request).strip()
 
 
 def prompt_text(request: ApprovalRequest) -> str:
-    from kin_nb.render.approval import approval_text  # noqa: PLC0415  (drawing is only needed when somebody is asked)
+    from kin_nb.render.approval import approval_text  # noqa: PLC0415  (drawing is only needed when a user is asked)
 
     preview = request.preview
     asked = (preview.summary, request.reason, preview.body, preview.kind, request.risk)

@@ -44,14 +44,14 @@ def _outcome(answer: asyncio.Future[str]) -> str:
 
 
 class _QuestionCard(Card[str]):
-    """The widgets, and what is said with them.
+    """The widgets of a question, and its answer.
 
     Without `multiple` each choice is a button that answers; with it, a box to tick before Send. What is in the field goes
     with either, so that nothing that was typed is lost.
     """
 
     def __init__(self, question: Question, answer: asyncio.Future[str], asker: str | None) -> None:
-        import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, and only when somebody is asked)
+        import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, and only when a user is asked)
 
         super().__init__(answer, asker)
         self._question = question
@@ -144,7 +144,7 @@ def _html(question: Question) -> Html:
 
 
 def prompt_text(question: Question) -> str:
-    from kin_nb.render.approval import question_text, run_question_text  # noqa: PLC0415  (likewise)
+    from kin_nb.render.approval import question_text, run_question_text  # noqa: PLC0415  (as above)
 
     how = "answer: "
     if question.choices:

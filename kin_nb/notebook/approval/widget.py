@@ -1,6 +1,6 @@
 """Asking with buttons in the tool call's own output. The card is a control, not a record: it settles into one line.
 
-What it offers besides yes and no: scopes, the call to edit, the parts of an edit, an edit in two columns.
+It offers yes, no, and: scopes, the call to edit, the parts of an edit, an edit in two columns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def choices(request: ApprovalRequest) -> list[Choice]:
 
 def scope_label(request: ApprovalRequest, decision: ApprovalDecision) -> str:
     """The scope of a decision in words: "" for one that is about this call only."""
-    from kin_nb.render.text import one_line  # noqa: PLC0415  (drawing is only needed when somebody is asked)
+    from kin_nb.render.text import one_line  # noqa: PLC0415  (drawing is only needed when a user is asked)
 
     return one_line(request.scopes[decision.grant].label) if decision.scope != "once" else ""
 
@@ -115,7 +115,7 @@ _MOST = 50
 
 
 def hunk_selection(request: ApprovalRequest) -> HunkSelection | None:
-    """None for what is no edit of one file, or an edit in one place."""
+    """None unless it is an edit of one file in several places."""
     preview = request.preview
     if preview.kind != "diff" or preview.texts is None:
         return None
@@ -129,7 +129,7 @@ class HunkSelection:
     def __init__(self, hunks: list[str], name: str) -> None:
         import ipywidgets as widgets  # noqa: PLC0415  (loaded by then)
 
-        from kin_nb.render.diff import render_diff  # noqa: PLC0415  (likewise)
+        from kin_nb.render.diff import render_diff  # noqa: PLC0415  (as above)
 
         layout = widgets.Layout(width="auto")
         labels = [f"Part {number} of {len(hunks)}" for number in range(1, len(hunks) + 1)]
@@ -157,8 +157,8 @@ class SideBySide(Collapsible):
         )
 
     def toggle(self) -> None:
-        """Drawn when somebody wants to see it: it is large."""
-        from kin_nb.render.diff import side_by_side  # noqa: PLC0415  (likewise)
+        """Draw it on first use: it is large."""
+        from kin_nb.render.diff import side_by_side  # noqa: PLC0415  (as above)
 
         if not self._html.value:
             show_html(self._html, text(side_by_side(self._patch)))
@@ -223,9 +223,9 @@ class _Card(Card[ApprovalDecision]):
     """
 
     def __init__(self, request: ApprovalRequest, answer: asyncio.Future[ApprovalDecision], asker: str | None) -> None:
-        import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, and only when somebody is asked)
+        import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, and only when a user is asked)
 
-        from kin_nb.render.approval import approval_html  # noqa: PLC0415  (likewise)
+        from kin_nb.render.approval import approval_html  # noqa: PLC0415  (as above)
 
         super().__init__(answer, asker)
         self._summary = request.preview.summary
@@ -278,7 +278,7 @@ class _Card(Card[ApprovalDecision]):
         for fold in self._folds:
             if widget is fold.button:
                 fold.toggle()
-        if self._editor and self._parts:  # of a text that is edited there are no parts
+        if self._editor and self._parts:  # parts cannot be chosen while the text is edited
             self._parts.show(shown=not self._editor.is_shown)
         decision = self._decisions.get(widget)
         if decision is not None:

@@ -3,7 +3,7 @@
 Each piece of code is decided as the agent's own call of `python` is: by the safety chain, the grants, the mode and the
 settings of the session. Where these ask, a card with all of the code asks the user. Where no user can answer, nothing runs.
 No model is asked, and the notebook stays in playback. What the notebook says for itself allows nothing: not the `--mode` of
-the cell, nor a mode that another cell of it chooses (plan mode refuses whoever chose it).
+the cell, nor a mode that another cell of it chooses (plan mode always refuses).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LONGEST_LIMIT = 600
 
 @dataclass(frozen=True)
 class _Outcome:
-    """`why`: the reason of a policy, or the error. `asked`: the user was asked. `warnings`: as a turn has them."""
+    """`why`: the reason of a policy, or the error. `asked`: the user was asked. `warnings`: those of the agent."""
 
     how: Literal["ran", "left", "refused", "failed"]
     why: str = ""

@@ -64,7 +64,7 @@ def _allowed(path: Path) -> Iterator[tuple[str, str, RecordedDecision]]:
 
 
 class LiveMode:
-    """`always`: also where the answer is known. `anew`: with a conversation of its own, whatever is recorded."""
+    """`always`: also for cells with a saved answer. `new`: in a new conversation, not the recorded one."""
 
     is_live = True
     last = None
@@ -78,11 +78,11 @@ class LiveMode:
         budget: Budget,
         *,
         always: bool = False,
-        anew: bool = False,
+        new: bool = False,
     ) -> None:
         self._recorded, self._live, self._session, self._host = recorded, live, session, host
         self._budget = budget
-        self.always, self._anew = always, anew
+        self.always, self._new = always, new
         self._before = frozenset(recorded.book.records)
         """What was recorded when it began."""
 
@@ -117,11 +117,11 @@ class LiveMode:
         """The agent is the session's."""
 
     def agent(self) -> Agent:
-        """The session's, which goes on where the recorded conversation ends. Raises KinError."""
+        """The agent, which continues from the end of the recording. Raises KinError."""
         new = self._live.agent_or_none is None
         agent = self._live.get()
         book = self._recorded.book
-        head = book.head(self._session) if new and not self._anew else None
+        head = book.head(self._session) if new and not self._new else None
         if head is not None:
             try:
                 found = resume_from(agent, book, head)
@@ -191,7 +191,7 @@ class LiveMode:
             self._recorded.know(agent, self._session)
 
     def _take_back(self, agent: Agent, cell: PromptCell) -> None:
-        """The cell's answer, whatever its text was, and what came after it, files too. Nothing if it was taken back before.
+        """Undo the cell's answer and everything after it, files too. Does nothing if it is already undone.
 
         Raises KinError.
         """

@@ -28,7 +28,7 @@ _LOST = " If its output was cleared, the session log may have it: kin-nb save SE
 
 
 class PlaybackMode:
-    """`name` of the session, "" for the notebook's own. It begins anew whenever the notebook's records are read anew."""
+    """`name` of the session, "" for the notebook's own. It starts again whenever the notebook's records are read again."""
 
     is_live = False
 

@@ -73,18 +73,18 @@ class RerunView(CellView):
     def _ending(self, record: TurnRecord) -> list[Output]:
         """The recorded figures: what this run took says nothing about the session."""
         drifts = self._rerun.drifts
-        receipt = render_summary_line(self._rerun.turn)
+        summary_line = render_summary_line(self._rerun.turn)
         if not drifts:
-            return [receipt]
+            return [summary_line]
         count = len(record.calls)
         return [
-            receipt,
+            summary_line,
             render_notice(f"{len(drifts)} of {count} tool calls differ from the recording", drifts, kind="error"),
         ]
 
 
 class RerunMode:
-    """A record runs again where it goes on from what was run; elsewhere it is shown as recorded, and says so."""
+    """Run a record again if it continues from what was run here; otherwise show it as recorded, with a notice."""
 
     is_live = False
     name = "re-execution of the recorded calls"
@@ -105,7 +105,7 @@ class RerunMode:
             if isinstance(record, TurnRecord):
                 self._run_again(record, cell.io)
             else:
-                # it made room for a new answer: what it took back was not run
+                # an undo before a new answer: what it undid was not run
                 show_records([record], self._book, cell.io, self._session)
         self.last = next(record for record in reversed(shown) if isinstance(record, TurnRecord))
         return self.last
@@ -117,8 +117,8 @@ class RerunMode:
             agent, run_state = self._running(), self._run_state
             undone, drift = self._live.on_thread(lambda: replay_undo(agent, record, run_state))
             card = render_undo(undone, self._session)
-            told = {"undo": record.id, "drift": drift.metadata}
-            io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
+            extra = {"undo": record.id, "drift": drift.metadata}
+            io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **extra}})
         else:
             show_records(shown, self._book, io, self._session)
         self._run_state.record_move(record)

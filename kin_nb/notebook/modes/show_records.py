@@ -40,7 +40,7 @@ def show_records(
     `earlier`: metadata for the last output, as `RecordedAnswers.earlier` gives it.
     """
     if len(records) > 1 and not isinstance(records[0], TurnRecord):
-        # it made room for a new answer: what it took back is not played
+        # an undo before a new answer: what it undid is not played
         show_records(records[:1], book, io, session, of_another=of_another)
         records = records[1:]
     for record in records:
@@ -61,7 +61,7 @@ def _in_scratch(record: SessionRecord, scratch: ScratchCopy | None) -> list[Outp
 
 
 def confirm_model_request(shell: InteractiveShell, thread: AgentThread, io: CellOutput) -> bool | None:
-    """Whether the person wants the model to be asked; None where nobody can answer."""
+    """Ask the user whether to ask the model; None where no user can answer."""
     display = Display(io)
     with listen(shell, io.parent) as run:
         if not can_answer(io, run):

@@ -1,9 +1,9 @@
-"""Live variables: the agent sees the namespace that it lives in, and a prompt can attach what is in it.
+"""The user's namespace: tools that read and run code in it, and attachments to prompts.
 
-Owns: the tools `variables`, `python` and `notebook`, `@name` and `@path` in prompts, hints at imported code that has changed.
-Never: imports pandas, numpy, matplotlib or Pillow for somebody who has not; publishes to the cell; decides what is allowed.
-The namespace is touched on the main thread only, between pumps (time_limit.py). May import: `kin_nb.core`,
-`kin_nb.replay`'s reading of notebooks, IPython.
+Owns: the tools `variables`, `python` and `notebook`; `@name` and `@path` in prompts; warnings about changed modules.
+Never: imports pandas, numpy, matplotlib or Pillow unless the user has; publishes to the cell; decides what is allowed.
+Touches the namespace on the main thread only (time_limit.py). May import: `kin_nb.core`, the notebook reader of
+`kin_nb.replay`, IPython.
 """
 
 from kin_nb.notebook.namespace.attachments import Attachments, collect_attachments

@@ -182,7 +182,7 @@ class _Piece:
 def collect_attachments(prompt: str, shell: InteractiveShell, workspace: Workspace, agent: Agent) -> Attachments:
     """What the prompt mentions: short values, other variables as `variables` describes them, files, the last error.
 
-    On the main thread. Whatever cannot be attached is said, to the person and to the model, and stops nothing.
+    On the main thread. What cannot be attached is reported to the user and the model, and does not stop the turn.
     """
     if "@" not in prompt:
         return Attachments()
@@ -228,9 +228,9 @@ def _path(written: str, workspace: Workspace) -> _Piece:
 
 
 def _error(error: BaseException, shell: InteractiveShell, redact: Callable[[str], str]) -> _Piece:
-    told: list[str] = []
-    wrong = run_guarded(lambda: told.extend(describe_error(error, shell, redact)), _DRAWING_SECONDS)
-    return _Piece(told[0], capped(told[1])) if told else _Piece(f"error ({type(error).__name__})", f"[{wrong}]")
+    texts: list[str] = []
+    wrong = run_guarded(lambda: texts.extend(describe_error(error, shell, redact)), _DRAWING_SECONDS)
+    return _Piece(texts[0], capped(texts[1])) if texts else _Piece(f"error ({type(error).__name__})", f"[{wrong}]")
 
 
 def _drawn(name: str, value: object) -> _Piece | None:
@@ -249,7 +249,7 @@ def _drawn(name: str, value: object) -> _Piece | None:
 
 
 def _settled(pieces: list[_Piece], agent: Agent) -> Iterator[_Piece]:
-    """With only those pictures that can be sent; of the others it is said why they are not."""
+    """Keep the pictures that can be sent; the labels of the others give the reason."""
     model = agent.config.get_active_model()
     sent = 0
     for piece in pieces:

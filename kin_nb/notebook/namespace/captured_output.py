@@ -53,7 +53,7 @@ class CapturedOutput:
         for media_type in _PICTURES:
             found = data.get(media_type)
             if isinstance(found, bytes | str) and found:
-                if len(self.pictures) <= MOST_PICTURES:  # one too many, so that it is said
+                if len(self.pictures) <= MOST_PICTURES:  # one more than allowed, so that the rest is reported
                     encoded = base64.b64encode(found).decode() if isinstance(found, bytes) else "".join(found.split())
                     self.pictures.append(ImageContent(media_type=media_type, data=encoded))
                 return True
@@ -103,7 +103,7 @@ def capture_child_output(write: Callable[[str], None]) -> Iterator[None]:
             for descriptor in (STDOUT, STDERR):
                 stack.callback(_put_back, os.dup(descriptor), descriptor)
                 os.dup2(file.fileno(), descriptor)
-        except OSError:  # closed, as in a service without a terminal: nobody prints there
+        except OSError:  # closed, as in a service without a terminal
             stack.close()
         try:
             yield
@@ -146,7 +146,7 @@ def capture_output(shell: InteractiveShell, printed: CapturedOutput) -> Iterator
 
 
 class _Stream(io.TextIOBase):
-    """Stands for `real`, and is only that once it is over: a logger may have kept it."""
+    """Replace `real` during the capture, and forward to it afterwards: a logger may still hold this object."""
 
     encoding = "utf-8"
 
@@ -175,7 +175,7 @@ class _Stream(io.TextIOBase):
             self._real.flush()
 
     def close(self) -> None:
-        """Nobody's to close: not the code's, and not the garbage collector's."""
+        """Ignore: neither the code nor the garbage collector may close it."""
 
     def fileno(self) -> int:
         return self._real.fileno()

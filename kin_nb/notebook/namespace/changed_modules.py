@@ -159,7 +159,7 @@ class ChangedModules:
     def __init__(self, agent: Agent, shell: InteractiveShell, imports: ToolImports) -> None:
         self._agent, self._shell, self._imports = agent, shell, imports
         self._stamps: dict[str, _Stamp] = {}
-        """Of files that modules were imported from, when the turn began: what is outside of the workspace nobody records."""
+        """Stamps of the files of imported modules at the start of the turn: changes outside of the workspace are not recorded."""
 
     def on_turn_start(self) -> None:
         self._stamps = {file: _stamp(Path(file)) for file in _sources()}
@@ -231,7 +231,7 @@ def _spec(module: object) -> object:
 
 
 def file_of(module: object) -> str:
-    """What it was imported from; "" for what is no module, or built in. None of its own code runs."""
+    """The file that a module was imported from; "" for other objects and built-in modules. Runs none of its code."""
     file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
     return file if isinstance(file, str) else ""
 

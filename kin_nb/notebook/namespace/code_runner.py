@@ -1,6 +1,6 @@
 """Code of the model's, run in the person's namespace. On the main thread; nothing of the person's own session changes.
 
-In, Out, `_` and the execution count stay, no hook of a cell's fires: this is no cell. When it is interrupted, the processes
+In, Out, `_` and the execution count stay, no hook of a cell runs: this is not a cell. When it is interrupted, the processes
 that it has started end too.
 """
 
@@ -64,11 +64,11 @@ class StartedProcesses:
         self._end_by(signal.SIGKILL, supervisor.GIVE_UP)
 
     def _end_by(self, number: signal.Signals, seconds: float) -> None:
-        end, told = time.monotonic() + seconds, set[int]()
+        end, signaled = time.monotonic() + seconds, set[int]()
         while (running := self._running()) and time.monotonic() < end:
             for pid in running:
-                if pid not in told or number == signal.SIGKILL:
-                    told.add(pid)
+                if pid not in signaled or number == signal.SIGKILL:
+                    signaled.add(pid)
                     with suppress(OSError):
                         os.kill(pid, number)
             time.sleep(_TICK)
@@ -107,12 +107,12 @@ _NO_AWAIT = (
     "its own: threading.Thread(target=lambda: asyncio.run(main()))."
 )
 _SyntaxProblem = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python raises for text that is no code."""
+"""What Python raises for text that is not code."""
 
 
 @dataclass
 class CodeResult:
-    """`value`: the last expression, as text. `error`: a traceback. `changed`: names bound anew, or whose object was.
+    """`value`: the last expression, as text. `error`: a traceback. `changed`: names assigned, or with a changed object.
 
     `timed_out`: it was interrupted because its time was up.
     """
@@ -133,7 +133,7 @@ class _Program:
 
 
 def run_code(shell: InteractiveShell, code: str, printed: CapturedOutput, timeout: float | None = None) -> CodeResult:
-    """An exception in the code is an answer like any other. Raises ToolError, nothing run, for what is no plain Python.
+    """An exception in the code is an answer like any other. Raises ToolError, before anything runs, for what is not plain Python.
 
     A KeyboardInterrupt passes through: it stops the turn. Not the one that comes after `timeout` seconds. Either ends the
     processes that the code has started; otherwise those that still run stay, as with a cell.

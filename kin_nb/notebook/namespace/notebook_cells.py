@@ -81,7 +81,7 @@ class NotebookState(BaseToolState):
 
 
 class NotebookCells(BaseTool[NotebookArgs, NotebookResult, NotebookConfig, NotebookState]):
-    """It asks nobody: reading gives what the person has in front of them, and what it inserts is a proposal.
+    """It needs no approval: it reads what the user sees, and what it inserts is a proposal.
 
     A cell that is put below this one is neither run nor saved: the person reads it, and runs or deletes it. Kernels and
     front ends keep one such cell for each cell that runs, so the code of all inserts of a turn goes into that one.

@@ -26,7 +26,7 @@ def shrink_to_fit(picture: ImageContent) -> tuple[ImageContent | None, str]:
     except (binascii.Error, ValueError):
         return None, "its data is not base64"
     sides = dimensions(content)
-    if sides is None or max(sides) <= LONGEST_SIDE:  # what is no picture is refused with its reason where it is sent
+    if sides is None or max(sides) <= LONGEST_SIDE:  # other data is refused, with the reason, when it is sent
         return picture, ""
     if find_spec("PIL") is None:
         return None, f"{sides[0]} x {sides[1]} pixels are too many ({LONGEST_SIDE} a side), and Pillow is not installed"
@@ -73,7 +73,7 @@ def _of_webp(content: bytes) -> tuple[int, int] | None:
 
 
 def from_figure(figure: Any) -> tuple[ImageContent | None, str]:
-    """A matplotlib Figure as it would be saved; or why there is no picture."""
+    """A matplotlib Figure as PNG; or None and the reason."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     return shrink_to_fit(ImageContent(media_type="image/png", data=base64.b64encode(drawn.getvalue()).decode()))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _WHY = "it runs in your notebook's kernel, where it can also change what kin_nb allows"
 _LONGEST_SUMMARY = 100
 _TIME_UP = 124
-"""As bash has it."""
+"""The exit code of the bash tool."""
 
 
 class PythonArgs(BaseModel):
@@ -41,7 +41,7 @@ class PythonArgs(BaseModel):
 class PythonResult(BaseModel):
     """`printed`: stdout, stderr and what was displayed, in order. `value`: the last expression. `error`: a traceback.
 
-    `changed`: variables that were bound anew, or written into; `left_out`: a line for each picture that is not sent.
+    `changed`: variables that were assigned or changed in place; `left_out`: a line for each picture that is not sent.
     """
 
     printed: str = ""
@@ -52,7 +52,7 @@ class PythonResult(BaseModel):
     pictures: list[ImageContent] = Field(default_factory=list)
     left_out: list[str] = Field(default_factory=list)
     timed_out: bool = False
-    """It was interrupted when its time was up, and may have gone on to its end."""
+    """It was interrupted at its time limit; it may have finished all the same."""
 
 
 class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
@@ -134,7 +134,7 @@ def add_namespace_tools(agent: Agent, shell: InteractiveShell, imports: ToolImpo
 
 
 def install_tools(agent: Agent, shell: InteractiveShell) -> None:
-    """The tools, and a hint in the receipt when this kernel goes on with code that a turn has changed."""
+    """Add the tools, and the warning in the summary line when the kernel still runs code that a turn has changed."""
     imports = ToolImports()
     add_namespace_tools(agent, shell, imports)
     agent.turn_hooks.extend([ChangedModules(agent, shell, imports), ChangedPackages()])

@@ -40,7 +40,7 @@ _NAMED = re.compile(
 
 
 def short_repr(value: Any, rows: int = ROWS) -> str:
-    """A table's or a column's first rows, what is said of an array, the beginning of anything else."""
+    """Return the first rows of a table or column, numpy's own short form of an array, the beginning of anything else."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(value, pandas.DataFrame):
         text = _rows(value, rows)
@@ -79,7 +79,7 @@ def _shapes_of_keys() -> Redactor:
 
 
 def has_secret_name(index: Any) -> bool:
-    """The labels are what stood in a column of a secret's name."""
+    """Whether the labels come from a column with a secret's name."""
     return any(map(_names_a_secret, index.names))
 
 
@@ -153,7 +153,7 @@ class _Short(reprlib.Repr):
 
 
 class _Hidden:
-    """Stands for a value under a secret's name."""
+    """Placeholder of a value under a secret's name."""
 
     def __repr__(self) -> str:
         return SECRET

@@ -1,6 +1,6 @@
 """Tables and columns of polars and pyarrow: what is known of them without reading a value, and their first rows.
 
-Known by the names of their classes, as far as somebody has imported them. Of a lazy frame nothing is asked: even its
+Recognized by the names of their classes, if the library is imported. A lazy frame is never inspected: even its
 schema may come from a server, in compiled code that nothing interrupts.
 """
 
@@ -16,7 +16,7 @@ _COLUMNS = (("polars", "Series"), ("pyarrow", "Array"), ("pyarrow", "ChunkedArra
 
 
 def is_a(value: object, module: str, name: str) -> bool:
-    """Whether it is an instance of `module.name`, as far as somebody has imported that."""
+    """Whether it is an instance of `module.name`; False when that is not imported."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
 
@@ -57,7 +57,7 @@ def column_type(column: Any) -> tuple[Any, int]:
 
 
 def memory(value: Any) -> int | None:
-    """Bytes; None where this is no table, or it says so itself (`nbytes`)."""
+    """Bytes; None for other objects, and for tables with `nbytes`."""
     polars = is_a(value, "polars", "DataFrame") or is_a(value, "polars", "Series")
     return int(value.estimated_size()) if polars else None
 
@@ -78,7 +78,7 @@ def first_rows(value: Any, rows: int) -> list[Any]:
 
 
 def _told_apart(labels: Iterable[str]) -> list[Any]:
-    """Each still names what it named: a secret's name is known in a pair, and not in a text that goes on."""
+    """Distinct labels, as (label, number) pairs: the name of a secret is recognized in a pair, not inside a longer text."""
     seen: Counter[str] = Counter()
     found: list[Any] = []
     for label in labels:

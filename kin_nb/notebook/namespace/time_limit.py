@@ -50,7 +50,7 @@ def _run_for_tool(work: Callable[[], T]) -> T:
 
 
 _AGAIN = 1.0
-"""Seconds after which code that has caught its KeyboardInterrupt, and goes on, gets the next."""
+"""Seconds between two KeyboardInterrupts, for code that catches one and continues."""
 
 
 class TimeLimitError(Exception):
@@ -65,7 +65,7 @@ def run_within(seconds: float, work: Callable[[], T]) -> T:
     """`work()`. Raises TimeLimitError when it has not ended in time, and whatever it raises itself.
 
     Without a limit outside the main thread, and where SIGALRM belongs to code that is not Python. A timer that was set
-    before goes on afterwards. What hangs in compiled code is not stopped.
+    before continues afterwards. What hangs in compiled code is not stopped.
     """
     handler = signal.getsignal(signal.SIGALRM)
     if not _can_ring():

@@ -50,7 +50,7 @@ def user_variables(shell: InteractiveShell, *, code: bool = False) -> dict[str, 
         for name, value in dict(shell.user_ns).items()
         if not name.startswith("_")
         and not (name in hidden and hidden[name] is value)
-        and (code or not issubclass(type(value), CODE))  # isinstance would ask a proxy what it stands for
+        and (code or not issubclass(type(value), CODE))  # isinstance would resolve a proxy
     }
 
 
@@ -191,7 +191,7 @@ class Variables(BaseTool[VariablesArgs, VariablesResult, VariablesConfig, BaseTo
         if result.described:
             return "\n\n".join(result.described)
         if not result.rows:
-            return "There are no variables yet."
+            return "No variables yet."
         return "\n".join([*_lines(result.rows), *([f"[… {result.left_out:,} more …]"] if result.left_out else [])])
 
     def _described(self, args: VariablesArgs) -> list[str]:

@@ -60,7 +60,7 @@ _SECONDS = 1.0
 
 
 class Progress:
-    """It stands in the display of whatever comes next: `take` hands that over, so the cell's outputs stay as they are counted.
+    """The line uses the display of the next output: `take` hands that over, so the number of outputs stays the same.
 
     `figures` says what the turn has taken so far. Where nothing can be redrawn, a person who reads along gets one line for
     each thing that takes long.
@@ -86,7 +86,7 @@ class Progress:
         self._show()
 
     def rest(self) -> None:
-        """Something else shows that it goes on, or a person is asked."""
+        """Pause: another output shows progress, or the user is asked."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -22,9 +22,9 @@ from kin_nb.render.text import WRAPPED, Attribute, Html, clean, escape, fill
 _LOOK = Attribute("jp-RenderedHTMLCommon mathjax_ignore kin-live")
 """As JupyterLab and Notebook draw HTML outputs: nothing jumps when the reply settles into one."""
 _MORE, _GOES_ON = "kin-more", "kin-on"
-"""Of a piece that has another before it: that one's last block has made room. And of one whose last block goes on."""
+"""CSS classes: a piece that follows another one; a piece whose last block continues in the next."""
 _REASONING = 300
-"""Characters of the reasoning, the newest, that are shown while there is no text yet."""
+"""The last characters of the reasoning that are shown until the first text arrives."""
 _STYLED = re.compile(r'<(pre|table|th|td)( scope="col")? style="([^"]*)"')
 _COLORED = re.compile(r'<span style="([^"]*)">([^<]*)</span>')
 _LEFT = "text-align:left"
@@ -180,7 +180,7 @@ class _Widgets(Card[None]):
     def freeze(self, done: Html, rest: Html) -> list[Any]:
         """What was the last piece stays as `done`, a new one comes after it. The comms that it opened.
 
-        A new one above it would move the last one: front ends draw anew all that has moved.
+        A new one above it would move the last one: front ends redraw everything that has moved.
         """
         show_html(self.body, done)
         self.body = self._piece(rest)

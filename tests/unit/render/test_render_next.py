@@ -1,4 +1,4 @@
-"""What to do next, on the receipt of a turn that did not end well: the very texts of the core, and nothing invented."""
+"""What to do next, on the summary line of a turn that did not end well: the very texts of the core, and nothing invented."""
 
 from __future__ import annotations
 

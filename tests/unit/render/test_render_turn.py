@@ -92,7 +92,7 @@ def test_a_small_turn_draws_its_golden_cards(mime: str, suffix: str) -> None:
     assert drawn == golden.read_text(encoding="utf-8")
 
 
-def test_a_turn_is_its_replies_and_calls_in_order_and_the_receipt_last() -> None:
+def test_a_turn_is_its_replies_and_calls_in_order_and_the_summary_line_last() -> None:
     kinds = [
         (o.metadata["kin"]["kind"], o.metadata["kin"].get("step"), o.metadata["kin"].get("id"))
         for o in render_turn(TURN)
@@ -192,7 +192,9 @@ def test_where_a_themes_colours_are_dropped_each_card_keeps_its_own() -> None:
         ),
     ],
 )
-def test_the_receipt_tells_the_recorded_figures_in_html_and_in_plain(changes: dict[str, object], line: str) -> None:
+def test_the_summary_line_tells_the_recorded_figures_in_html_and_in_plain(
+    changes: dict[str, object], line: str
+) -> None:
     output = render_summary_line(TURN.model_copy(update=changes))
     assert output.data["text/plain"] == line
     assert f"<small>{line.replace(chr(10), f'<br>{chr(10)}')}</small>" in output.data["text/html"]
