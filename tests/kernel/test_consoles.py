@@ -239,7 +239,7 @@ def test_the_first_line_of_a_card_is_bold_and_a_blank_line_stands_above_each_car
     assert re.search(r"\x1b\[1m2 model requests · [^\n]* · done\x1b\[0m\n", raw)
     assert "\x1b[1m# Done" not in raw
     assert re.match(r"y\n\n?\[edit_file\]", answered), answered
-    assert f"+x = 2\n\n{REPLY}\n\n2 steps" in answered
+    assert f"+x = 2\n\n{REPLY}\n\n2 model requests" in answered
 
 
 @pytest.mark.parametrize("program", ["ipython", "console"])
@@ -248,14 +248,14 @@ def test_without_colour_it_prints_nothing_but_text(start, model_server, program)
     _, answered = approve_an_edit(console, model_server)
     assert "[edit_file] a.py" in answered
     assert "\x1b[1m[" not in console.raw
-    assert "\x1b[1m2 steps" not in console.raw
+    assert "\x1b[1m2 model requests" not in console.raw
 
 
 def test_in_a_terminal_long_lines_of_a_reply_are_broken_between_words(start, model_server):
     console = start("ipython")
     model_server.enqueue("- " + "seven " * 30)
     printed = console.run("%%kin\ncount")
-    assert "- " + " ".join(["seven"] * 19) + "\n  " + " ".join(["seven"] * 11) + "\n\n1 step" in printed
+    assert "- " + " ".join(["seven"] * 19) + "\n  " + " ".join(["seven"] * 11) + "\n\n1 model request" in printed
 
 
 def test_a_script_that_nobody_watches_gets_text_and_a_refusal(workspace, tmp_path, model_server):

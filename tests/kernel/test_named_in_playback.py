@@ -34,7 +34,7 @@ def test_a_session_of_another_name_plays_beside_it(page, model_server):
     assert len(model_server.requests) == 4
     model_server.enqueue("More help.")
     assert page.add("%%kin --session helper\nHelp more.") == "ok"
-    assert "Playback left: session helper is asks the model from here on" in page.said
+    assert "Playback left: session helper asks the model from here on" in page.said
     assert prompts_sent(model_server) == ["Help.", "Help more."]
     model_server.enqueue("Four.")
     page.add("%%kin\nSay four.")
