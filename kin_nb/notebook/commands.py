@@ -154,7 +154,11 @@ class NotebookHost:
         return self._session.live.config()
 
     def check_live(self, what: str) -> None:
+        from kin_nb.notebook.modes.mode import BlockedMode  # noqa: PLC0415  (the session has it by now)
+
         session = self._session
+        if isinstance(session.mode, BlockedMode):
+            raise KinError(session.mode.refusal(f"There is no conversation to {what}"))
         if not session.mode.is_live:
             named = f"--session {session.name} " if session.name else ""
             raise InPlaybackError(

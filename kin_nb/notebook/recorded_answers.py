@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kin_nb.notebook.output_backup import OutputBackup
 
 UNKNOWN_FILE = "the kernel does not know this notebook's file"
+_REPLAY_FAILED = "`%kin replay` failed above\nCorrect that line and run it again"
 _MOST_NAMED = 5
 
 
@@ -70,7 +71,7 @@ class RecordedAnswers:
         self.environment: ReplayEnvironment | None = None
         """How `kin-nb replay --tools` wants the calls run again; None where they are not."""
         self.blocked = ""
-        """Why nothing may be played or asked: the beginning of a sentence."""
+        """Why nothing may be played or asked, and on a second line what to do; "" when something may."""
         self._book: Book | None = None
         self._made: dict[str, NewRecord] = {}
         self._replays = False
@@ -89,9 +90,8 @@ class RecordedAnswers:
                 if nb is not None:
                     self._book = Book.collect(nb)
             except RecordingError as error:
-                self.blocked = (
-                    self.blocked or f"The recording of this notebook cannot be used: {str(error).rstrip('.')}"
-                )
+                reason, _, advice = str(error).partition("\n")
+                self.blocked = self.blocked or f"{reason.rstrip('.')}\n{advice.rstrip('.') or 'Restore the notebook'}"
         return self._book
 
     def page(self) -> Any:
@@ -171,7 +171,7 @@ class RecordedAnswers:
         """
         before = self._book
         self.goes_live()
-        self._replays, self.blocked = False, "The recording was not loaded by the `%kin replay` above"
+        self._replays, self.blocked = False, _REPLAY_FAILED
         environment = ReplayEnvironment.from_environ(os.environ)
         own, copy = self._own_notebook(), None
         if body is not None:

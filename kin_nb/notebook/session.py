@@ -133,7 +133,7 @@ class NotebookSession:
         recorded, wanted = self.recorded, record_mode()
         plays = recorded.plays(self.name) and self.live.agent_or_none is None
         if recorded.blocked:
-            return BlockedMode(recorded.blocked)
+            return BlockedMode(recorded.blocked, self.name)
         if recorded.environment is not None:
             return RerunMode(self.shell, self.live, recorded.book, recorded.environment, self.name)
         if wanted is RecordMode.ALL:

@@ -83,10 +83,7 @@ def test_a_record_that_was_edited_by_hand_plays_nothing_and_is_named(page, model
     page.cells[2]["outputs"][-1]["metadata"][RECORD_KEY]["record"]["prompt"] = "Something else."
     page.save()
     assert page.restart_and_run_all() == ["error", "error", "error"]
-    assert (
-        "The recording was not loaded by the `%kin replay` above, so there is no saved answer for this cell."
-        in page.said
-    )
+    assert "This cell has no saved answer: `%kin replay` failed above." in page.said
     page.run(page.cells[0])
     assert "cell 3, turn 2: it was changed after it was recorded" in page.said
     assert len(model_server.requests) == 3

@@ -154,7 +154,7 @@ def test_where_playback_could_not_begin_a_command_that_asks_does_not_either(page
     assert page.run(page.cells[0], person=person) == "error"
     page.type(ask)
     assert page.run(page.cells[-1], person=person) == "error"
-    assert page.said.startswith("The recording was not loaded by the `%kin replay` above")
+    assert page.said.startswith("This cell has no saved answer: `%kin replay` failed above.")
     assert len(model_server.requests) == 3
 
 

@@ -64,7 +64,7 @@ def test_a_portable_cell_that_was_changed_plays_nothing_and_calls_no_model(asked
     run(asked, "%kin save talk.ipynb --portable")
     holder = load_notebook(tmp_path / "talk.ipynb")["cells"][1]["source"]
     assert "was changed after it was recorded" in failed(asked, holder.replace("A number", "Two numbers"))
-    assert "there is no saved answer for this cell" in failed(asked, "%%kin\nAnything?")
+    assert "This cell has no saved answer" in failed(asked, "%%kin\nAnything?")
     assert len(model_server.requests) == 2
 
 

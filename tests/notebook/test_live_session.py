@@ -204,7 +204,7 @@ def test_after_a_failed_replay_no_cell_asks_a_model(lived, tmp_path):
     with Headless.start(tmp_path, {**lived.environment, "JPY_SESSION_NAME": str(damaged)}) as kernel:
         assert "damaged.ipynb, cell 2, turn 1: it was changed" in error_text(kernel.run(nb["cells"][0]["source"]))
         for cell in (nb["cells"][1]["source"], "%%kin\nSomething new."):
-            assert error_text(kernel.run(cell)).startswith("The recording was not loaded by the `%kin replay` above")
+            assert error_text(kernel.run(cell)).startswith("This cell has no saved answer: `%kin replay` failed above.")
         assert len(server.requests) == asked
         kernel.ok("%kin live")
         server.enqueue("Here I am.")

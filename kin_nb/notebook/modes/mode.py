@@ -60,27 +60,30 @@ class CellMode(Protocol):
 
 
 class BlockedMode:
-    """`why`: the beginning of a sentence."""
+    """Refuse every cell, because the recording cannot be used. `reason`: what is wrong, and on a second line what to do.
+
+    `session`: its name, "" for the notebook's own.
+    """
 
     is_live = False
     last = None
-    name = "nothing plays, and no model is asked"
+    name = "blocked: the recording cannot be used, and no model is asked"
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, reason: str, session: str = "") -> None:
+        self._reason, _, self._advice = reason.partition("\n")
+        self._command = f"%kin --session {session} live" if session else "%kin live"
 
     def run(self, cell: PromptCell) -> GoLive:
         if cell.options.live:
             return GoLive("")
-        raise KinError(
-            f"{self._why}, so there is no saved answer for this cell.\n"
-            "Fix that first, or run `%kin live` to ask the model."
-        )
+        raise KinError(self.refusal("This cell has no saved answer"))
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:  # noqa: ARG002
-        raise KinError(
-            f"{self._why}, so nothing was done: {command} needs a conversation.\nFix that first, or run `%kin live`."
-        )
+        raise KinError(self.refusal(f"`{command.split()[0]}` changed nothing"))
+
+    def refusal(self, what: str) -> str:
+        """The message for a cell or command: `what` does not work, why, and how to continue."""
+        return f"{what}: {self._reason}.\n{self._advice}, or run `{self._command}` to ask the model."
 
     def close(self) -> None:
         """Nothing is open."""
