@@ -109,8 +109,8 @@ class Book:
                 sessions.setdefault(record.id, cell.session)
                 if known != record:
                     raise RecordingError(
-                        f"cell {cell.number}, {record_label(record)}: cell {first[record.id]} holds it too, and they differ: field "
-                        f"{first_differing_field(known, record)}"
+                        f"cell {cell.number}, {record_label(record)}: cell {first[record.id]} has another version of it; field "
+                        f"{first_differing_field(known, record)} differs.\nRestore or delete one of the two cells."
                     )
         object.__setattr__(self, "records", found)
         object.__setattr__(self, "sessions", sessions)
@@ -170,8 +170,11 @@ class Book:
     def recording(self) -> Recording:
         """All of it as one recording. Raises NoRecordingError where there is no record."""
         if not self.records:
-            cleared = "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
-            raise NoRecordingError(f"{self.no_metadata}. {cleared}" if self.no_metadata else cleared)
+            reason, _, advice = self.no_metadata.partition("\n")
+            raise NoRecordingError(
+                f"{reason.removesuffix('.') or 'This notebook has no recording'}. Its outputs have no recorded answer either.\n"
+                f"{advice or 'Run its %%kin cells first, or recreate it from the session log: kin-nb save SESSION'}"
+            )
         beside = {name: session for name, session in self.sessions.items() if session and name in self.records}
         return Recording(self.meta, sort_records(self.records.values()), self.unknown_records, session_names=beside)
 
@@ -240,7 +243,9 @@ class Book:
             record = self.records.get(ref.id)
             if isinstance(record, Sent):
                 if record.id in passed:
-                    raise RecordingError(f"{record_label(record)}: it goes on from itself. Restore the notebook.")
+                    raise RecordingError(
+                        f"{record_label(record)}: its parents lead back to itself.\nRestore the notebook."
+                    )
                 passed.add(record.id)
                 sent.append(truncate_turn(record, ref.step) if isinstance(record, TurnRecord) else record)
                 whole.append(record)
@@ -313,7 +318,7 @@ def _held(nb: Any) -> tuple[Recording | None, SavedRecording, str]:
         saved = read_saved(nb)
     except NoRecordingError as error:
         meta = SessionMeta(session=replayed_session(nb) or SESSION_PLACEHOLDER)
-        return None, read_cells(nb, meta), str(error).removesuffix(".")
+        return None, read_cells(nb, meta), str(error)
     return saved.recording, saved, ""
 
 
@@ -339,6 +344,6 @@ def _check_alike(number: int, records: Sequence[SessionRecord]) -> None:
         before = known.setdefault(record.id, record)
         if before != record:
             raise RecordingError(
-                f"cell {number}, {record_label(record)}: its output and its metadata, or two of its outputs, differ: field "
-                f"{first_differing_field(before, record)}"
+                f"cell {number}, {record_label(record)}: its outputs and metadata have different versions; field "
+                f"{first_differing_field(before, record)} differs.\nRestore the notebook."
             )

@@ -9,8 +9,8 @@ class ReplayError(Exception):
     """Base of this package's errors. The text says what and where, then what to do."""
 
     def _render_traceback_(self) -> list[str]:
-        """IPython shows this instead of a stack trace; nbval counts it as a failure (a UsageError passes unseen)."""
-        return [f"{type(self).__name__}: {self}"]
+        """Return what IPython shows instead of a stack trace; nbval counts it as a failure (unlike a UsageError)."""
+        return [str(self)]
 
 
 class RecordingError(ReplayError):

@@ -85,8 +85,8 @@ def _meta(base: Recording, a: Recording, b: Recording) -> SessionMeta:
 
 
 _NAME = re.compile(r"(%kin[ \t]+replay[ \t]+)\S+")
-_BOTH = "**Merged:** both sides had changed one cell. The next two are theirs: keep one."
-_REMOVED = "**Merged:** one side had changed the next cell, the other had removed it. Keep it or remove it."
+_BOTH = "**Merged:** A and B both changed this cell. The next two cells are their versions: keep one."
+_REMOVED = "**Merged:** the next cell was changed in one notebook and removed in the other. Keep it or remove it."
 Content = tuple[str, str]
 Match = Callable[[Any, Any], bool]
 

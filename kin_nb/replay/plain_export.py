@@ -108,10 +108,10 @@ def plain_call(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
         yield _bash(call, text, folder) if call.name == "bash" else _python(call, text, folder)
         return
     if text and (call.status == "ok" or call.files):
-        yield _note(call, f"is not here: {why}.{' What it changed is.' if call.files else ''}")
+        yield _note(call, f"is not included: {why}.{' Its file changes are.' if call.files else ''}")
     yield from _files(call, folder)
     if call.not_covered and not text:
-        yield _note(call, "may have done what is not recorded, and is not here.")
+        yield _note(call, "may have had effects that were not recorded, and is not included.")
 
 
 def plain_undone(calls: Sequence[RecordedCall], folder: str) -> Iterator[PlainCell]:
@@ -140,7 +140,7 @@ def _files_undone(made: Sequence[FileChange], folder: str) -> Iterator[PlainCell
     for change in _backwards(made):
         why = _why_not(change)
         if why:
-            yield PlainCell("markdown", f"{code_span(change.path)} was undone, and stays changed here: {why}.")
+            yield PlainCell("markdown", f"{code_span(change.path)} was undone, but stays changed here: {why}.")
         else:
             lines += _lines(change, folder)
     if lines:
@@ -173,8 +173,8 @@ def _why_not_run(call: RecordedCall, text: str) -> str:
     if call.status != "ok":
         return f"it ended as {call.status}"
     if call.exit == _TIME_WAS_UP:
-        return "its time was up, and here it would have no end"
-    return "it holds what the recording does not" if SECRET in text or _SURROGATE.search(text) else ""
+        return "it ran into its timeout, and here it would not end"
+    return "it contains text that the recording does not have" if SECRET in text or _SURROGATE.search(text) else ""
 
 
 def _code_that_ran(call: RecordedCall) -> str:
@@ -214,7 +214,7 @@ def _files(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
     for change in call.files:
         why = _why_not(change)
         if why:
-            yield _note(call, f"changed {code_span(change.path)}, which is not here: {why}.")
+            yield _note(call, f"changed {code_span(change.path)}, which is not included: {why}.")
         elif len(call.files) == 1 and _is_new_text(change, folder):
             yield from _written(change, folder)
         else:
@@ -232,7 +232,7 @@ def _why_not(change: FileChange) -> str:
     """Why the record cannot give this change back, "" when it can."""
     name = file_name(change.path)
     if name.startswith(("/", "~")) or ".." in name.split("/") or WORKSPACE in name or SECRET in name:
-        return "it is outside of the workspace"
+        return "it is outside the workspace"
     if change.before == change.after or change.after is None:
         return ""
     if change.patch is None:
@@ -240,9 +240,9 @@ def _why_not(change: FileChange) -> str:
     if change.before is None and sha256(made := patched("", change.patch)) == change.after:
         return "it leads out of the workspace" if change.after_mode == _LINK and not _is_near(made) else ""
     if _LINK in {change.after_mode, change.before_mode}:
-        return "it is, or was, a link, and the recording does not say where that leads"
+        return "it is or was a link, and its target is not recorded"
     if change.before is None or SECRET in change.patch or WORKSPACE in change.patch:
-        return "a secret or a place was taken out of its text"
+        return "a secret or a path was redacted in its text"
     return ""
 
 
@@ -346,9 +346,9 @@ _KIN_LINE = re.compile(r"[ \t]*%(kin|(re)?load_ext[ \t]+kin_nb)\b")
 _PROMPT = re.compile(r"\n*%%kin\b")
 _PYTHON3 = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 _INTRODUCTION = """\
-**A session of an agent, without the agent.** This was exported from a session notebook of kin_nb, which it no longer needs:
-what the agent ran and changed stands here as ordinary cells, its prompts and replies as text. Nobody has looked over these
-cells for you: read them before you run them. They run once, from the top, with {where} as it was when the session began."""
+**A session of a coding agent, as ordinary cells.** It was exported from a session notebook of kin_nb and does not need kin_nb:
+commands and changes of the agent are code cells, prompts and replies are text. Read the cells before you run them: no one has
+reviewed them. They run once, from the top, if {where} is as it was when the session began."""
 
 
 def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[ExecutedCell] | None = None) -> Any:
@@ -393,7 +393,7 @@ def _head(folder: str, *, changes: bool) -> Iterator[PlainCell]:
     yield PlainCell("markdown", _INTRODUCTION.format(where=where))
     lines = []
     if folder:
-        missing = f"{folder} is not here: the cells below work on its files. Run this notebook where it is."
+        missing = f"Folder {folder} not found. The cells below work on its files: run this notebook next to it."
         lines += ["from pathlib import Path\n", f"if not Path({folder!r}).is_dir():"]
         lines += [f"    raise FileNotFoundError({missing!r})"]
     if changes:
@@ -414,14 +414,14 @@ def _turn(turn: TurnRecord, standing: int | None, folder: str) -> Iterator[Plain
         for call in step.calls:
             yield from plain_call(call, folder)
     if standing is None or stays < len(turn.steps):
-        what = "It was undone" if standing is None else "The rest was undone"
+        what = "This turn was undone" if standing is None else "The rest of this turn was undone"
         python = list(plain_undone([call for step in turn.steps[stays:] for call in step.calls], folder))
         why = "its Python stays, since undo does not bring variables back; all else" if python else "what the agent did"
         yield PlainCell("markdown", f"{what}: {why} is left out.")
         yield from python
     elif turn.outcome != "done":
         why = f": {code_span(turn.message)}" if turn.message else ""
-        yield PlainCell("markdown", f"It ended as {turn.outcome}{why}.")
+        yield PlainCell("markdown", f"This turn ended as {turn.outcome}{why}.")
 
 
 def _own(nb: Any, cell: Any) -> Iterator[Any]:

@@ -305,7 +305,7 @@ def _turn(turn: TurnDiff, width: int) -> Iterator[str]:
     elif a is None and b is not None:
         yield f"{title}: {one_line(b.prompt, 400)}"
     elif a is not None and b is not None:
-        yield f"{title}, asked otherwise"
+        yield f"{title}, another prompt"
         yield f"  - {one_line(a.prompt, 400)}"
         yield f"  + {one_line(b.prompt, 400)}"
     yield _row(width, "", "A", "B")
@@ -329,7 +329,7 @@ def _model(side: TurnSide | None) -> str:
 
 
 def _outcome_text(side: TurnSide | None) -> str:
-    return f"{side.outcome}{', taken back' if side.taken_back else ''}" if side else "no such turn"
+    return f"{side.outcome}{', undone' if side.taken_back else ''}" if side else "no such turn"
 
 
 def _total_rows(a: Totals | None, b: Totals | None, width: int) -> Iterator[str]:

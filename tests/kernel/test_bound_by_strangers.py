@@ -139,7 +139,7 @@ def test_code_that_was_edited_by_hand_is_an_error_and_no_question(stranger):
     page.path.write_text(json.dumps(nb))
     ran = page.kin.run(page.cells[0]["source"], cell="ask")
     reply = page.kin.done(ran)["content"]
-    assert reply["evalue"].startswith("The recording of this notebook cannot be used: cell 1, turn 1, step 1")
+    assert reply["evalue"].startswith("This cell has no saved answer: cell 1, turn 1, step 1")
     assert ASKS not in shown(page.kin, ran)
 
 

@@ -101,8 +101,8 @@ def test_what_was_edited_by_hand_is_named_and_nothing_is_asked(lived, model_serv
     lived.path.write_text(json.dumps(nb))
     for cell in lived.cells[1:]:
         assert lived.run(cell) == "error"
-        assert lived.said.startswith("What this notebook recorded cannot be used: cell 3, turn 2, step 1: ")
-        assert "or run `%kin live` to ask the model." in lived.said
+        assert lived.said.startswith("This cell has no saved answer: cell 3, turn 2, step 1: ")
+        assert "Or run `%kin live` to ask the model." in lived.said
     assert len(model_server.requests) == 2
 
 

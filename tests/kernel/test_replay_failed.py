@@ -44,7 +44,7 @@ def test_a_command_says_that_the_replay_failed_and_what_to_do(page, model_server
     live = f"%kin --session {session} live" if session else "%kin live"
     assert page.said.startswith(fact)
     assert page.said.splitlines()[0].endswith(": `%kin replay` failed above.")
-    assert page.said.splitlines()[1] == f"Correct that line and run it again, or run `{live}` to ask the model."
+    assert page.said.splitlines()[1] == f"Correct that line and run it again. Or run `{live}` to ask the model."
     assert model_server.requests == []
 
 

@@ -56,7 +56,7 @@ def error(nb: LiveKernel, code: str, *, cell: str | None, allow_stdin: bool = Tr
 def test_an_edited_prompt_is_shown_beside_the_recorded_one(kin, model_server):
     said = error(kin, "%%kin\nChange x\nto three.", cell="c2").splitlines()
     assert said == [
-        "This notebook is in playback and calls no model; turn 2 was recorded in this cell, with another text:",
+        "The saved answer of this cell (turn 2 was recorded in this cell, with another text:",
         "    Change x",
         "  - to two.",
         "  + to three.",

@@ -108,7 +108,7 @@ def test_a_key_that_a_cell_showed_is_not_in_the_saved_notebook(kin, opens, model
 
 def test_results_and_what_a_pattern_matches_stay_out_and_the_cell_says_what_went(asked, tmp_path):
     said = shown(asked, run(asked, r"%kin save talk.ipynb --no-results --redact 'ACME-\d+'"))
-    assert "Taken out:" in said
+    assert "Redacted:" in said
     assert r"turn 1, prompt: 1 match of ACME-\d+" in said
     text = (tmp_path / "talk.ipynb").read_text()
     assert "4111 1111" not in text  # "4111" alone stands in some hashes

@@ -33,7 +33,7 @@ def test_without_check_no_cell_runs_and_what_reading_finds_is_named(written):
     path = written("open('ran.txt', 'w').write('x')", "print(open('data.csv').read())", "print(total)")
     done = saved(path)
     assert done.returncode == 0
-    assert "A replay stops at cell 4: data.csv is not there." in done.stdout
+    assert "A replay stops at cell 4: data.csv does not exist." in done.stdout
     assert "A replay stops at cell 5: no cell above it defines `total`." in done.stdout
     assert not (path.parent / "ran.txt").exists()
 

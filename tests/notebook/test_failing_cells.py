@@ -148,7 +148,7 @@ def test_lived_where_the_file_is_not_known_it_is_tagged_too_and_the_notice_names
     failing = next(cell for cell in lived.nb["cells"] if cell["source"] == FAILING)
     assert {"kin-failed", "raises-exception"} <= set(failing["metadata"]["tags"])
     notice = shown(lived.ran[-1])
-    assert "A replay stops at cell 5: data.csv is not there." in notice
+    assert "A replay stops at cell 5: data.csv does not exist." in notice
     assert "Cell 2 ended in an error and may fail again" in notice
     assert "When that is fixed, anyone can run it without a key" in notice
     (lived.workspace / "data.csv").write_text("a")

@@ -296,6 +296,6 @@ def test_a_turn_that_goes_on_from_itself_is_not_gone_on_with_and_plays(stage, tm
     kernel.ok(f"import os; os.chdir({str(tmp_path)!r})")
     kernel.ok(load_notebook(path)["cells"][0]["source"])
     for _ in range(2):
-        assert "turn 2: it goes on from itself" in error_text(kernel.run("%kin live"))
+        assert "turn 2: its parents lead back to itself" in error_text(kernel.run("%kin live"))
         assert "Done." in shown(kernel.ok("%%kin\nBegin."))
     assert stage.server.requests == []

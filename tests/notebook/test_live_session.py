@@ -139,7 +139,7 @@ def test_a_changed_workspace_is_drift_named_by_turn_step_and_tool(replay, lived,
     (changed / "a.py").write_text("x = 1\ny = 5\n")
     done = replay("--tools", "--approve", "recorded", "--workspace", changed)
     assert done.returncode == 3, done.stdout
-    assert "turn 2, step 1, edit_file: effect: a.py: it was another file before the call already" in done.stdout
+    assert "turn 2, step 1, edit_file: effect: a.py: its content differed before the call" in done.stdout
     assert "turn 2, step 1, bash: text: after drift: line 3: recorded 'y = 2', now 'y = 5'" in done.stdout
 
 
@@ -160,7 +160,7 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
             kernel.ok(cell["source"])
         refused = error_text(kernel.run("%%kin\nAnd y?"))
         assert refused.startswith(
-            "NotRecorded: No saved answer: No cell of this notebook has a recorded answer to this text."
+            "No saved answer: No cell of this notebook has a recorded answer to this text."
         )
         assert "No model was asked, because no user can watch it here" in refused
         assert "nothing new to save" in error_text(kernel.run("%kin save more"))
@@ -173,7 +173,7 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
         kernel.ok("%kin last")
         kernel.ok("%kin save longer")
         kernel.ok(f"import os; os.environ['JPY_SESSION_NAME'] = {str(lived.notebook)!r}")
-        assert "out.ipynb is the notebook that is open" in error_text(kernel.run("%kin save out"))
+        assert "out.ipynb is the open notebook" in error_text(kernel.run("%kin save out"))
     assert lived.nb == nb
     longer = nbformat.read(lived.workspace / "longer.ipynb", as_version=4)
     assert [record["turn"] for _, record in raw_records(longer)] == [1, 2, 3, 4]

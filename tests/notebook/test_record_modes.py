@@ -93,7 +93,7 @@ def test_what_only_a_front_end_saved_plays_and_asks_nobody(lived):
         ran = [kernel.ok(cell["source"]) for cell in acting(nb["cells"])]
         assert list(map(data_of, ran)) == list(map(data_of, lived.cells))
         said = error_text(kernel.run(NEW))
-    assert said.startswith("NotRecorded: No saved answer: ")
+    assert said.startswith("No saved answer: ")
     assert HEADLESS in said
     assert len(lived.requests) == asked
 

@@ -73,7 +73,7 @@ def test_with_scratch_a_file_that_was_another_then_is_named_and_fails(shared, tm
     (shared / "a.py").write_text("y = 1\n")
     done = kin_nb("replay", "out.ipynb", "--scratch", home=tmp_path / "home", cwd=shared)
     assert done.returncode == 3
-    why = "a.py: it is not what it was when that was recorded"
+    why = "a.py: it was different when this was recorded"
     assert f"not in the scratch copy: turn 1: {why}" in done.stdout
 
 

@@ -36,7 +36,7 @@ def test_healed_from_the_log_it_stays_redacted_or_nothing_is_written(live):
     live.answered("%%kin\nAnd their address?", "ACME Street 1.")
     before = target.read_bytes()
     for line in ("", "--no-results", "--redact Thanks"):
-        with pytest.raises(ReplayError, match=r"talk\.kin\.ipynb was saved with text taken out \(cell 2, turn 1\)"):
+        with pytest.raises(ReplayError, match=r"talk\.kin\.ipynb was saved with redactions \(cell 2, turn 1\)"):
             from_log(live, target, line)
         assert target.read_bytes() == before
     from_log(live, target, "--redact ACME")
@@ -67,7 +67,7 @@ def test_one_that_lost_a_record_gets_it_back_redacted(live):
 
 def test_saved_again_by_the_notebook_that_has_the_text_it_is_refused_too(live):
     live.command("%kin save --redact ACME")
-    assert live.command("%kin save").startswith("talk.kin.ipynb was saved with text taken out (cell 2, turn 1)")
+    assert live.command("%kin save").startswith("talk.kin.ipynb was saved with redactions (cell 2, turn 1)")
     assert live.command("%kin save --redact ACME").startswith("Saved ")
     assert live.command("%kin save other").startswith("Saved ")
     assert "ACME" in live.file.with_name("other.ipynb").read_text()

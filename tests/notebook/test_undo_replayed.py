@@ -139,7 +139,7 @@ def test_an_undo_that_was_not_recorded_is_an_error_in_playback_and_changes_nothi
         kernel.ok(lived.nb["cells"][0]["source"])
         said = error_text(kernel.run("%kin undo 2"))
         assert said.startswith(
-            "NotRecorded: Nothing was done: this cell has no recorded undo 2, and this notebook plays a"
+            "Nothing was done: this cell has no recorded undo 2, and this notebook plays a"
         )
         assert files(lived.workspace) == {"a.txt": "w\n", "b.txt": "one\n"}
         for cell in acting(lived.nb["cells"]):

@@ -79,11 +79,11 @@ class BlockedMode:
         raise KinError(self.refusal("This cell has no saved answer"))
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:  # noqa: ARG002
-        raise KinError(self.refusal(f"`{command.split()[0]}` changed nothing"))
+        raise KinError(self.refusal(f"`{command.partition(' ')[0]}` changed nothing"))
 
     def refusal(self, what: str) -> str:
         """The message for a cell or command: `what` does not work, why, and how to continue."""
-        return f"{what}: {self._reason}.\n{self._advice}, or run `{self._command}` to ask the model."
+        return f"{what}: {self._reason}.\n{self._advice}. Or run `{self._command}` to ask the model."
 
     def close(self) -> None:
         """Nothing is open."""

@@ -20,7 +20,7 @@ def merge(base: Path, a: Path, b: Path, out: Path | None, *, force: bool) -> int
     """0 merged, 1 nothing was written, 3 merged, with cells between which a person has to choose."""
     target = Path(os.path.realpath(out or _beside(a)))  # a link's own file: the workspace's path is relative to it
     if target.exists() and not force:
-        return _fail(f"{target.name} exists: nothing was written. Choose another name with -o, or --force it.")
+        return _fail(f"Not merged: {target.name} exists.\nChoose another name with -o, or use --force.")
     try:
         folders = (Path(os.path.realpath(a)).parent, target.parent)
         found = merge_notebooks(load_notebook(base), load_notebook(a), load_notebook(b), folders)
@@ -33,8 +33,8 @@ def merge(base: Path, a: Path, b: Path, out: Path | None, *, force: bool) -> int
     for line in found.messages:
         print(line)  # noqa: T201
     if found.notes:
-        what = f"{count(found.notes, 'cell')} {'was' if found.notes == 1 else 'were'} changed by both"
-        print(f"{what}: search the notebook for **Merged:** and choose.")  # noqa: T201
+        what = f"{count(found.notes, 'cell')} {'was' if found.notes == 1 else 'were'} changed in both notebooks"
+        print(f"{what}: search for **Merged:** in the notebook and choose.")  # noqa: T201
         return LOOK
     return DONE
 
@@ -55,6 +55,6 @@ def _said(merged: MergedRecording) -> str:
     if merged.kind == "same":
         return "A and B have the same turns."
     if merged.kind != "fork":
-        return f"Only {merged.kind.upper()} went on from BASE."
-    last = f" The conversation goes on after {record_label(merged.head)}." if merged.head is not None else ""
-    return f"Both went on, so it has two branches; every cell shows its own answer.{last}"
+        return f"Only {merged.kind.upper()} has new turns."
+    last = f" The conversation continues after {record_label(merged.head)}." if merged.head is not None else ""
+    return f"A and B both have new turns, so the session has two branches; every cell shows its own answer.{last}"

@@ -56,7 +56,7 @@ def replay(names: Sequence[str], options: ReplayOptions, how: BatchOptions) -> i
         load_rules(options.rules)
         paths, ordinary = select_notebooks(names)
         if ordinary:
-            print(f"Left out, with no session in them: {', '.join(map(str, ordinary))}", file=sys.stderr)  # noqa: T201
+            print(f"Skipped, because they are not session notebooks: {', '.join(map(str, ordinary))}", file=sys.stderr)  # noqa: T201
         with _output(options.output_dir) as out:
             folders = output_folders(paths, out)
             jobs = [(path, replace(options, output_dir=folder)) for path, folder in zip(paths, folders, strict=True)]
@@ -125,7 +125,7 @@ class ProgressCounter:
         self._done += 1
         self._codes[row.exit_code] += 1
         if self._terminal:
-            so_far = f"{self._done} of {self._count} notebooks, {self._codes[3]} drifted, {self._codes[1]} failed"
+            so_far = f"{self._done} of {self._count} notebooks, {self._codes[3]} differ, {self._codes[1]} failed"
             sys.stderr.write(f"\r{so_far}")
         else:
             sys.stderr.write(f"{self._done}/{self._count} {row.notebook}: exit code {row.exit_code}\n")
@@ -192,7 +192,7 @@ def demo_in_lab(name: str = QUICKSTART) -> int:
     if (path := _example(name)) is None:
         return FAILED
     if importlib.util.find_spec("jupyterlab") is None:
-        say(f"JupyterLab is not installed here. Install it with:  {sys.executable} -m pip install jupyterlab")
+        say(f"JupyterLab is not installed here.\nInstall it: {sys.executable} -m pip install jupyterlab")
         return FAILED
     folder = Path(tempfile.mkdtemp(prefix="kin-demo-"))
     shutil.copytree(examples_folder() / "workspaces" / name, folder / "workspaces" / name)

@@ -73,17 +73,17 @@ class SaveCommand:
         """What to say of it. Raises ReplayError, OSError; then nothing was written."""
         target, options = self.target, self.options
         if options.plain and self.check:
-            raise ReplayError("--check plays the recording, and --plain writes none. Leave out one of them.")
+            raise ReplayError("Not saved: --check plays a recording, and --plain saves none.\nLeave out one of them.")
         if self.check and not options.play:
-            raise ReplayError("--check plays it, and --no-check does not. Leave out one of them.")
+            raise ReplayError("Not saved: --check and --no-check contradict each other.\nLeave out one of them.")
         if options.plain and target.exists():
-            raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
+            raise ReplayError(f"Not saved: {target.name} exists.\nChoose another name, or remove that file.")
         nb, recording, told = self._read(target)
         cleaner = NotebookRedactor(options.redact, self.secrets)
         recording = self._reduced(nb, recording, cleaner)
         if options.plain:
             write_notebook(plain_notebook(recording, nb if nb["cells"] else None), target)
-            return [f"Saved {self.shown}: it needs no kin_nb, and holds no recording.", *cleaner.report()]
+            return [f"Saved {self.shown}: it needs no kin_nb, and has no recording.", *cleaner.report()]
         made = session_notebook(recording, source_nb=nb, options=options)
         cells_of = Path(self.source) if self._is_notebook else target
         write_notebook(made, target, made_from=cells_of)
@@ -135,7 +135,7 @@ class SaveCommand:
             return ["Checked: every cell ran, in a copy of these files.", *read.notes]
         missing = played.failure.missing_file
         if missing and file_exists(target, missing):
-            outside = clean(f"it reads {missing} outside of the copied folder")
+            outside = clean(f"it reads {missing} outside the copied folder")
             return [f"Cell {played.at} not checked: {one_line(outside, _LONGEST)}.", *read.lines(beyond=played.at - 1)]
         error = one_line(clean(str(played.failure)), _LONGEST)
         return [f"A replay stops at cell {played.at}: {error}", *read.lines(beyond=played.at)]

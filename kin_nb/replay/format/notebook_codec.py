@@ -93,15 +93,15 @@ def read_saved(nb: Any) -> SavedRecording:
         raise _error(
             meta,
             "notebook metadata",
-            f"the list of records does not add up to the digest {shortened(kin.get('digest'))[:12]}: it was changed, or model, "
-            "workspace, kin_nb, system_prompt or tools was",
+            f"the list of records, or model, workspace, kin_nb, system_prompt or tools, was changed: the digest "
+            f"{shortened(kin.get('digest'))[:12]} does not match",
         )
     found = saved.recording.shas
     if listed and not found and _was_cleaned(nb):
         raise NoRecordingError(_no_recording(nb))
     for index, known_as, what in _ids(saved):
         if listed.get(known_as, found[known_as]) != found[known_as]:
-            raise _error(meta, f"cell {index + 1}, {what}", "it is not the record that was saved under this id")
+            raise _error(meta, f"cell {index + 1}, {what}", "this is not the record that was saved with this id")
     apart = listed if listed != found else None  # nothing was deleted or pasted: equal to what was written
     recording = Recording(
         meta, saved.recording.records, saved.recording.unknown_records, apart, saved.recording.session_names
@@ -130,7 +130,7 @@ def write_recording(nb: Any, held: Mapping[int, Sequence[SessionRecord]], record
     placed = {record.id for records in held.values() for record in records}
     missing = [record_label(record) for record in recording.records if record.id not in placed]
     if missing:
-        raise RecordingError(f"No cell of this notebook holds {', '.join(missing)}.")
+        raise RecordingError(f"No cell of this notebook has a place for {', '.join(missing)}.\nSave to a new file.")
     others: dict[int, list[str]] = {}
     for text in recording.unknown_records:
         others.setdefault(_home(nb, unknown_record_id(json.loads(text)), held), []).append(text)
@@ -206,8 +206,8 @@ def _checked(nb: Any) -> dict[str, Any]:
         raise NoRecordingError(_no_recording(nb))
     if not isinstance(kin.get("format"), int | float):
         raise NoRecordingError(
-            "This notebook's `kin` metadata has no format: another tool's, or no recording any more. If it was one: "
-            f"kin-nb save {_named(nb)}"
+            "The notebook's `kin` metadata has no format number, so it is not a recording.\n"
+            f"Recreate the recording from the session log: kin-nb save {_named(nb)}"
         )
     if kin["format"] != FORMAT:
         raise LaterFormatError(describe_other_format(kin["format"], kin.get("kin_nb")))
@@ -227,7 +227,7 @@ def read_cells(nb: Any, meta: SessionMeta) -> SavedRecording:
         if kin is None:
             continue
         if not isinstance(kin, dict) or not isinstance(kin.get(RECORDS_KEY), list):
-            raise _error(meta, f"cell {index + 1}", "its `kin` metadata holds no list of records")
+            raise _error(meta, f"cell {index + 1}", "its `kin` metadata has no list of records")
         reader = RecordReader(meta, {**common, **stored_texts(kin)}, sidecar)
         for raw in kin[RECORDS_KEY]:
             record = reader.read(index + 1, raw)
@@ -236,12 +236,14 @@ def read_cells(nb: Any, meta: SessionMeta) -> SavedRecording:
                 other = json.loads(record)
                 there, text = texts.setdefault(unknown_record_id(other), (index, record))
                 if text != record:
-                    what = f"cell {there + 1} holds it too, and they differ"
+                    what = f"cell {there + 1} has another version of it"
                     raise _error(meta, f"cell {index + 1}, {_label_of_other(other)}", what)
                 continue
             before, known = first.setdefault(record.id, (index, record))
             if known != record:
-                what = f"cell {before + 1} holds it too, and they differ: field {first_differing_field(known, record)}"
+                what = (
+                    f"cell {before + 1} has another version of it; field {first_differing_field(known, record)} differs"
+                )
                 raise _error(meta, f"cell {index + 1}, {record_label(record)}", what)
             held.setdefault(index, []).append(record)
             name = session_name(cell)
@@ -260,10 +262,13 @@ def _no_recording(nb: Any) -> str:
     named = _named(nb)
     if named == SESSION_PLACEHOLDER and any(any(raw_output_records(cell)) for cell in nb["cells"]):
         return (
-            "This notebook holds no recording: only its outputs carry one. Make a session notebook of it: kin-nb save "
-            "NOTEBOOK.ipynb OUT.ipynb"
+            "This notebook has no saved recording, only answers in its outputs.\n"
+            "Make a session notebook of it: kin-nb save NOTEBOOK.ipynb OUT.ipynb"
         )
-    return f"This notebook holds no recording (a cleaner may have dropped its metadata: kin-nb save {named})"
+    return (
+        "This notebook has no recording in its metadata: another tool may have removed it.\n"
+        f"Recreate it from the session log: kin-nb save {named}"
+    )
 
 
 def _named(nb: Any) -> str:
@@ -278,7 +283,7 @@ def _meta(kin: dict[str, Any]) -> SessionMeta:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise RecordingError(
-            f"notebook metadata, kin.{where}: {first['msg']}. Write it anew: kin-nb save SESSION"
+            f"notebook metadata, kin.{where}: {first['msg']}.\nRecreate it from the session log: kin-nb save SESSION"
         ) from error
     reject_unknown_fields("notebook metadata", {"workspace": kin.get("workspace")}, meta, meta.kin_nb)
     return meta

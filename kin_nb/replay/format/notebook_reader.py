@@ -52,15 +52,13 @@ def _is_marked(source: str) -> bool:
 
 
 def _said(where: str) -> str:
-    return f"nbmerge left a conflict {where}: merge the notebooks again with kin-nb merge BASE A B"
+    return f"nbmerge left a conflict {where}.\nMerge the notebooks again: kin-nb merge BASE A B"
 
 
 def describe_other_format(found: object, wrote: object) -> str:
     """The sentence about a recording in another format, `found`, by the version `wrote`."""
-    what = "use that version" if isinstance(found, int | float) and found < FORMAT else "update kin_nb"
-    return (
-        f"Recorded in format {shortened(found)} by kin_nb {shortened(wrote)}; this one reads format {FORMAT}: {what}."
-    )
+    what = "Use that version" if isinstance(found, int | float) and found < FORMAT else "Update kin_nb"
+    return f"Recorded in format {shortened(found)} by kin_nb {shortened(wrote)}; this version reads format {FORMAT}.\n{what}."
 
 
 def reject_unknown_fields(where: str, raw: Any, known: Record, wrote: str) -> None:
@@ -76,8 +74,8 @@ def reject_unknown_fields(where: str, raw: Any, known: Record, wrote: str) -> No
 def unknown_field_error(where: str, field: str, wrote: str) -> LaterFormatError:
     """`wrote`: the version that the notebook names, "" when it names none."""
     return LaterFormatError(
-        f"{where}: field {shortened(field)} is of a later version (kin_nb {shortened(wrote) or '?'} wrote this): update kin_nb, or "
-        "take the field out if it was added by hand."
+        f"{where}: field {shortened(field)} is unknown to this version (written by kin_nb {shortened(wrote) or '?'}).\n"
+        "Update kin_nb, or remove the field if it was added by hand."
     )
 
 
@@ -149,9 +147,9 @@ def check_valid(nb: Any, name: str) -> None:
     try:
         validate({**nb, "cells": cells, "nbformat_minor": max(nb["nbformat_minor"], _WITH_IDS)})
     except ValidationError as error:
-        what = "it is of no known kind" if error.validator in ("oneOf", "anyOf") else shortened(error.message)
+        what = "its type is unknown" if error.validator in ("oneOf", "anyOf") else shortened(error.message)
         raise UnreadableNotebookError(
-            f"{name} is not a valid notebook: {_place(list(error.relative_path))}{what}. Correct it in a text editor, or "
+            f"{name} is not a valid notebook: {_place(list(error.relative_path))}{what}.\nCorrect it in a text editor, or "
             "restore the notebook from a copy."
         ) from error
 
@@ -201,7 +199,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableNotebookError(f"{path.name} is not a file. Name an .ipynb file.")
+            raise UnreadableNotebookError(f"{path.name} is not a file.\nGive an .ipynb file.")
         if status.st_size > max_bytes:
             raise _too_large(path.name, max_bytes)
         with path.open("rb") as file:
@@ -214,7 +212,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # a file being rewritten may end within a character
-        message = f"{path.name} is not UTF-8 text (byte {error.start}). Restore it from a copy."
+        message = f"{path.name} is not UTF-8 text (byte {error.start}).\nRestore it from a copy."
         raise UnreadableNotebookError(message, again=True) from error
 
 
@@ -269,7 +267,7 @@ def _json(text: str, name: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except ValueError as error:
-        message = f"{name} is not complete JSON ({error}). Restore it from a copy, or save the session again."
+        message = f"{name} is not complete JSON ({error}).\nRestore it from a copy, or save the session again."
         raise UnreadableNotebookError(message, again=True) from error
 
 
@@ -280,7 +278,9 @@ def _check_depth(text: str, name: str) -> None:
         if first in "[{":
             depth += 1
             if depth > MAX_DEPTH:
-                raise UnreadableNotebookError(f"{name} is nested deeper than {MAX_DEPTH} levels: no notebook is.")
+                raise UnreadableNotebookError(
+                    f"{name} is nested deeper than {MAX_DEPTH} levels, so it is not a notebook."
+                )
         elif first in "]}":
             depth -= 1
         elif len(token[0]) == 1:  # an unfinished string: the parser says where
@@ -293,7 +293,7 @@ def _check_shape(value: Any, name: str) -> None:
         raise UnreadableNotebookError(f"{name} is not a notebook: it has no nbformat number.")
     if major < _OLDEST:
         raise UnreadableNotebookError(
-            f"{name} is a notebook of format {major}. Convert it first: jupyter nbconvert --to notebook {name}"
+            f"{name} is a notebook of format {major}.\nConvert it first: jupyter nbconvert --to notebook {name}"
         )
     cells, metadata = value.get("cells"), value.get("metadata")
     if major > _OLDEST or not isinstance(cells, list) or not isinstance(metadata, dict):
@@ -314,9 +314,11 @@ def _is_cell(cell: Any) -> bool:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _too_large(name: str, max_bytes: int) -> UnreadableNotebookError:
     size = max_bytes / 1024 / 1024
-    return UnreadableNotebookError(f"{name} is larger than {size:g} MB. Clear the outputs of its ordinary cells first.")
+    return UnreadableNotebookError(
+        f"{name} is larger than {size:g} MB.\nClear the outputs of its ordinary cells first."
+    )

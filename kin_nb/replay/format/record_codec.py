@@ -84,7 +84,7 @@ class RecordReader:
         self._blobs = blobs
         self._where_blobs_are = sidecar or "the notebook's blobs"
         self._restore = (
-            f"Put {one_line(sidecar)}, as it was saved, beside the notebook" if sidecar else "Restore the notebook"
+            f"Put {one_line(sidecar)}, as it was saved, next to the notebook" if sidecar else "Restore the notebook"
         )
 
     def read(self, cell: int, raw: Any) -> SessionRecord | str:
@@ -98,13 +98,13 @@ class RecordReader:
             return self._other(cell, raw)
         record = self._turn(cell, raw) if raw["type"] == "turn" else self._moved(cell, raw)
         if not record.id:
-            raise self.error(f"cell {cell}, {record_label(record)}", "field id: it is missing")
+            raise self.error(f"cell {cell}, {record_label(record)}", "field id is missing")
         return record
 
     def error(self, where: str, what: str, restore: str = "Restore the notebook") -> RecordingError:
-        repair = f"{restore}, or write it anew from the log: kin-nb save {self._meta.session}"
+        repair = f"{restore}, or recreate it from the session log: kin-nb save {self._meta.session}"
         # a file says what it likes, at any length, and terminals obey some of it
-        return RecordingError(f"{one_line(where)}: {one_line(what, 400)}. {repair}")
+        return RecordingError(f"{one_line(where)}: {one_line(what, 400)}.\n{repair}")
 
     def _moved(self, cell: int, raw: dict[str, Any]) -> Moved:
         where = f"cell {cell}, {raw['type']}"
@@ -127,20 +127,19 @@ class RecordReader:
         where = f"cell {cell}, turn {shortened(number)}"
         steps = raw.get("steps")
         if not isinstance(steps, list):
-            raise self.error(where, "field `steps` is missing or no list")
+            raise self.error(where, "field `steps` is missing or not a list")
         checked = tuple(self._step(f"{where}, step {n}", step) for n, step in enumerate(steps, 1))
         fields = {key: value for key, value in raw.items() if key not in ("steps", "sha")}
         known, value = self._validated(TurnRecord, fields, where)
         reject_unknown_fields(where, value, known, self._meta.kin_nb)
         turn = known.model_copy(update={"steps": checked})
         if turn_sha(turn) != raw.get("sha"):
-            what = ", ".join(key for key in fields if key != "type")
-            raise self.error(where, f"it was changed after it was recorded (one of {what}, or the list of steps)")
+            raise self.error(where, "it was changed after it was recorded")
         return turn
 
     def _step(self, where: str, raw: Any) -> RecordedStep:
         if not isinstance(raw, dict):
-            raise self.error(where, "it is no record")
+            raise self.error(where, "it is not a record")
         step, value = self._validated(RecordedStep, {k: v for k, v in raw.items() if k != "sha"}, where)
         reject_unknown_fields(where, value, step, self._meta.kin_nb)
         sha = step_sha(step)
@@ -186,7 +185,7 @@ class RecordReader:
             value = None
         if isinstance(value, str):
             return value
-        raise self.error(where, f"field {shortened(path[1:])}: it is no escaped text")
+        raise self.error(where, f"field {shortened(path[1:])}: it is not an escaped text")
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

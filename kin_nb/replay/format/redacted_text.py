@@ -70,7 +70,7 @@ class HiddenText:
 
     @property
     def reason(self) -> str:
-        return f"text not shown: this notebook was saved with something taken out (cell {self.number})"
+        return f"text hidden, because this notebook was saved with redactions (cell {self.number})"
 
     def failure(self, index: int, name: str, text: str) -> str:
         """How the cell at `index` failed: the exception's class, which is text too where it is no plain name, and its text."""

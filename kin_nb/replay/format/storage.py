@@ -87,7 +87,7 @@ def detach_sidecar(nb: Any, path: Path) -> Sidecar | None:
     kin[SIDECAR_KEY] = sidecar_name(path)
     if not claimed_sidecar(nb):
         raise RecordingError(
-            f"No sidecar can be called {one_line(kin[SIDECAR_KEY])}: choose another name, or save without one."
+            f"A sidecar file cannot be called {one_line(kin[SIDECAR_KEY])}.\nChoose another name, or save without --sidecar."
         )
     texts = stored_texts(kin)
     kin.pop("blobs", None)
@@ -171,7 +171,7 @@ def parse_embedded(body: str) -> Any:
     value = _parsed(body)
     if not _is_embedded(value):
         raise RecordingError(
-            f"The text below %%{RECORDING_MAGIC} is not the recording that was saved. Restore the cell, or save it again."
+            f"The text below %%{RECORDING_MAGIC} is not a saved recording.\nRestore the cell, or save the session again."
         )
     cells = [
         {

@@ -84,14 +84,15 @@ def find_recording(
     """
     if not re.fullmatch(SESSION_ID, session) or not re.fullmatch(r"[0-9a-f]{12,64}", digest):
         raise RecordingError(
-            "`%kin replay` takes SESSION@DIGEST: the session id, then 12 or more hex digits of the digest."
+            "`%kin replay` needs SESSION@DIGEST: run the first cell of a session notebook as it is.\n"
+            "To replay a file from a terminal: kin-nb replay FILE"
         )
     seen: list[str] = []
     for path in context.own_files():
         try:
             found = _own(path, session, digest, context)
         except MissingTextError as error:  # a copy without its sidecar: the digest tells whether another file is it
-            seen.append(str(error))
+            seen.append(_first_line(error))
             continue
         if found:
             return found
@@ -103,10 +104,12 @@ def find_recording(
         found = _own(path, session, digest, context)
         if found:
             return found
-        seen.append(f"{path.name} holds no recording of this session")
+        seen.append(f"{path.name} has no recording of this session")
     raise RecordingNotFoundError(
-        f"No recording {session}@{digest[:12]} within reach{': ' if seen else ''}{'; '.join(seen)}. "
-        f"Say where it is: %kin replay {session}@{digest[:12]} --from PATH, or write it anew: kin-nb save {session}"
+        f"Recording {session}@{digest[:12]} was not found in this notebook or its folder"
+        f"{': ' if seen else ''}{'; '.join(seen)}.\n"
+        f"Give its file: %kin replay {session}@{digest[:12]} --from PATH. "
+        f"Or recreate it from the session log: kin-nb save {session}"
     )
 
 
@@ -117,8 +120,8 @@ def embedded_recording(name: str, body: str) -> tuple[Any, Recording]:
     session, _, digest = name.partition("@")
     if session != recording.session or len(digest) < _SHORTEST_DIGEST or not recording.digest.startswith(digest):
         raise RecordingError(
-            f"This cell says {name}, and holds {recording.name}: one of the two was changed. Restore the cell, or save the "
-            f"session again: kin-nb save {recording.session} PATH --portable"
+            f"This cell names {name}, but holds {recording.name}: one of the two was changed.\n"
+            f"Restore the cell, or save the session again: kin-nb save {recording.session} PATH --portable"
         )
     return nb, recording
 
@@ -136,9 +139,8 @@ def _own(path: Path, session: str, digest: str, context: ProcessContext) -> Foun
     if not recording.digest.startswith(digest):
         cell = _replay_cell(nb, session)
         raise RecordingError(
-            f"{path.name}{f', cell {cell}' if cell else ''}: `%kin replay` asks for {session}@{digest[:12]}, and this "
-            f"file's recording is {recording.name}: one of the two was changed. Restore the file, or save the session "
-            f"again: kin-nb save {session}"
+            f"{path.name}{f', cell {cell}' if cell else ''}: `%kin replay` names {session}@{digest[:12]}, but the "
+            f"recording of this file is {recording.name}.\nRestore the file, or save the session again: kin-nb save {session}"
         )
     return FoundRecording(path, nb, recording)
 
@@ -157,11 +159,11 @@ def _near(path: Path, session: str, digest: str, context: ProcessContext, seen: 
     except UnreadableNotebookError:
         return None
     except RecordingError as error:
-        seen.append(f"{path.name}, {error}")
+        seen.append(f"{path.name}, {_first_line(error)}")
         return None
     if recording.digest.startswith(digest):
         return FoundRecording(path, nb, recording)
-    seen.append(f"{path.name} holds another state of the session, {recording.name}")
+    seen.append(f"{path.name} has another version of the session, {recording.name}")
     return None
 
 
@@ -177,6 +179,10 @@ def _named(
     stored = store(session, digest) if store else None
     if stored is not None:
         yield stored
+
+
+def _first_line(error: RecordingError) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
 
 
 def _in_use(found: FoundRecording) -> tuple[bool, float]:

@@ -37,12 +37,12 @@ _MOST_COMPARED = 1000
 def describe_edited_prompt(turn: TurnRecord, body: str) -> str:
     """What a cell with `body` says that was answered as `turn`, with another text."""
     recorded, now = escaped(turn.prompt), normalize_prompt(body).strip("\n")
-    what = "with another text:" if recorded != now else "with other options on the %%kin line."
+    what = "another prompt:" if recorded != now else "other options on the %%kin line."
     return "\n".join(
         [
-            f"This notebook is in playback and calls no model; turn {turn.turn} was recorded in this cell, {what}",
+            f"The saved answer of this cell (turn {turn.turn}) is for {what}",
             *prompt_diff(recorded, now),
-            f"Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn {turn.turn} was asked.",
+            f"Restore the text to show that answer, or use `%%kin --retry` to ask again from where turn {turn.turn} was asked.",
         ]
     )
 
@@ -153,7 +153,9 @@ class Playback:
         if not cell_id and below:
             return below[0]
         if len({tuple(record.id for record in self._cells[n].shown) for n in same}) > 1:
-            raise AmbiguousTurn(f"{len(same)} cells have this cell's text, and nothing says which of them it is.")
+            raise AmbiguousTurn(
+                f"{len(same)} cells have this text, so it is not known which saved answer belongs here."
+            )
         if not same:
             raise NotRecorded("No cell of this notebook has a recorded answer to this text.")
         return same[0]
@@ -193,7 +195,7 @@ def resume_from(agent: Agent, book: Book, at: SessionRecord | None) -> RecordedC
         if place is not None and place.step != END and found.uncut and found.uncut[-1].id == place.id:
             agent.undos.go_back(place)
     except (NoSuchCheckpointError, UndoError) as error:
-        raise ReplayError(f"The session cannot go on where this notebook ends: {error}") from None
+        raise ReplayError(f"The session cannot continue where this notebook ends: {error}") from None
     return found
 
 

@@ -55,11 +55,11 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[R
     recorded, actual = _without_advice(recorded), _without_advice(actual)
     if recorded.withheld:
         same = recorded.withheld == sha256(actual.output) or actual.output == recorded.told  # it was not run again
-        return Drift("same") if same else Drift("text", detail="another result; the recording has its hash alone")
+        return Drift("same") if same else Drift("text", detail="another result; the recording has only the hash")
     if recorded.output == actual.output:
         return Drift("same")
     if matches_redacted(recorded.output, actual.output):
-        return Drift("equivalent", detail="but for what was taken out when it was saved")
+        return Drift("equivalent", detail="except for text that was redacted when it was saved")
     return _compare_text(recorded, actual, built_in_rules() if rules is None else rules)
 
 
@@ -98,8 +98,8 @@ def _file_effect(recorded: FileChange | None, actual: FileChange | None) -> str:
     if recorded.after == actual.after:
         return ""
     if recorded.before != actual.before:
-        return "it was another file before the call already"
-    return "changed otherwise than recorded"
+        return "its content differed before the call"
+    return "changed differently than recorded"
 
 
 def _compare_text(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule]) -> Drift:

@@ -150,10 +150,8 @@ class Outcome:
         """Which rules were not used, "" for none."""
         if self.slow is None:
             return ""
-        what = (
-            f"rule {self.slow.name} of {self.slow.file} could not be applied within {CPU_SECONDS} s of processor time"
-        )
-        return f"{what}, so no rule of a file was used: "
+        what = f"rule {self.slow.name} of {self.slow.file} needs more than {CPU_SECONDS} s of processor time"
+        return f"{what}, so no rule from a file was used: "
 
 
 def compare_under_rules(
@@ -248,9 +246,9 @@ class _File:
         other = next((key for key in content if key != "rule"), None)
         if other is not None:
             line = lines.get((other,), 1)
-            raise ReplayError(f"{path}:{line}: {other!r} is not known. A file of rules holds [[rule]] tables only.")
+            raise ReplayError(f"{path}:{line}: unknown key {other!r}. A rules file contains only [[rule]] tables.")
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise ReplayError(f"{path}: there is no rule in it. Each rule is a [[rule]] table.")
+            raise ReplayError(f"{path}: it contains no rules. Each rule is a [[rule]] table.")
         return cls(path, tables, lines)
 
     def rules(self, file: str, names: Mapping[str, str]) -> Iterator[Rule]:
@@ -259,7 +257,7 @@ class _File:
         for number, table in enumerate(self.tables):
             rule = self._rule(number, table, file)
             if rule.name in taken:
-                raise self._error(number, "name", f"a rule of {taken[rule.name]} has this name")
+                raise self._error(number, "name", f"{taken[rule.name]} already has a rule with this name")
             taken[rule.name] = "this file"
             yield rule
 
@@ -298,10 +296,10 @@ class _File:
             groups = pattern.pattern.groups
             raise self._error(number, "pattern", f'compare = "numbered" needs exactly one group, and it has {groups}')
         if pattern.pattern.search(""):
-            raise self._error(number, "pattern", "it matches the empty text, so everywhere")
+            raise self._error(number, "pattern", "it matches the empty text, and so everywhere")
         first, second = map(pattern.hide, _UNLIKE)
         if first == second:
-            raise self._error(number, "pattern", "it lets any text differ. Say more of what stands around it")
+            raise self._error(number, "pattern", "it would let any text differ. Include more of the text around it")
 
     def _error(self, number: int, field: str, reason: str) -> ReplayError:
         keys = ("rule", str(number))

@@ -143,7 +143,7 @@ def _ended(record: TurnRecord) -> str:
     if record.outcome != "done":
         why = f": {record.message}" if record.message else ""
         return f"turn {record.turn} was recorded up to step {count} and ended there ({record.outcome}{why})"
-    return f"turn {record.turn} was recorded with {count} steps and the agent asks for another: its rules have changed"
+    return f"turn {record.turn} was recorded with {count} model requests, but the agent needs one more: its rules have changed"
 
 
 def covers_request(decision: RecordedDecision, arguments: str, request: ApprovalRequest, workspace: Path) -> bool:
@@ -168,11 +168,11 @@ def _same(arguments: str, request: ApprovalRequest) -> bool:
         return False
 
 
-OUTSIDE_WORKSPACE = "it is outside of the workspace"
-NOT_IN_RECORDING = "the recording does not hold what was written there"
+OUTSIDE_WORKSPACE = "it is outside the workspace"
+NOT_IN_RECORDING = "the recording does not contain its text"
 _LARGEST = 2_000_000
 """Bytes: larger files have no patch in a recording."""
-_NOT_AS_IT_WAS = dict.fromkeys((CHANGED_SINCE, "you deleted it since"), "it is not what it was when that was recorded")
+_NOT_AS_IT_WAS = dict.fromkeys((CHANGED_SINCE, "you deleted it since"), "it was different when this was recorded")
 """What undo says of a file, in words for a run that does a recording again."""
 
 
@@ -243,9 +243,7 @@ def _there(root: Path, change: FileChange) -> bytes | None:
 
 
 SERVERS_VARIABLE = "KIN_REPLAY_SERVERS"
-NO_SUCH_TOOL = (
-    f"not re-run: no such tool here, so the recording answers. A server's runs again when {SERVERS_VARIABLE} has it"
-)
+NO_SUCH_TOOL = f"not run: no such tool here, so the recorded result was used. For an MCP server: set {SERVERS_VARIABLE}"
 
 
 class StubResult(BaseModel):
@@ -269,7 +267,7 @@ class StubTool(BaseTool[MCPArgs, StubResult, BaseToolConfig, TaskState]):
         play = self.state.played.get(call.call_id) if call is not None else None
         recorded = play() if play is not None else None
         if recorded is None or recorded.status != "ok":
-            raise ToolError(recorded.output if recorded is not None else "This call is in no recording.")
+            raise ToolError(recorded.output if recorded is not None else "This call is not in the recording.")
         return StubResult(text=recorded.output)
 
     def to_model(self, result: StubResult) -> str:
@@ -302,6 +300,6 @@ def configured_servers(environ: Mapping[str, str]) -> list[MCPServer]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise ReplayError(
-            f"{SERVERS_VARIABLE} lists no MCP servers: {where + ': ' if where else ''}{first['msg']}.\n"
+            f"{SERVERS_VARIABLE} is not a list of MCP servers: {where + ': ' if where else ''}{first['msg']}.\n"
             'Write them as the setting mcp_servers, in JSON: [{"name": "git", "command": "mcp-server-git"}]'
         ) from None

@@ -211,7 +211,7 @@ class TurnReplayer:
         call_id = actual.id
         recorded = self._recorded.get(call_id)
         if recorded is None:
-            drift = Drift("effect", detail="a call that the recording has not")
+            drift = Drift("effect", detail="this call is not in the recording")
         else:
             drift = self._without_subagent(recorded, actual, _compare(recorded, actual, self._rules))
             if drift.kind in MATCHING and recorded.name in self._not_here and recorded.status in ("ok", "error"):
@@ -247,7 +247,7 @@ class TurnReplayer:
         if recorded.name != Task.get_name() or drift.kind != "effect" or recorded.status != actual.status:
             return drift
         if not self._approve:
-            return Drift("refused", detail="what its subagent changed in files was allowed when recorded, not here")
+            return Drift("refused", detail="file changes of its subagent were approved when recorded, but not here")
         missing = self._missing.get(actual.id, {})
         if not missing or files_effect((c for c in recorded.files if c.path not in missing), actual.files):
             return drift
@@ -358,5 +358,5 @@ async def _undone(agent: Agent, recorded: UndoRecord, run_state: RunState) -> Un
     step = head.step if head is not None and head.id == first else BEFORE_PROMPT
     place = run_state.place_in_run(first, step)
     if place is None:
-        raise UndoError(f"turn {recorded.turns[0]} was not run before it")
+        raise UndoError(f"turn {recorded.turns[0]} did not run in this replay")
     return await agent.revert_to(agent.conversation.checkpoints.at(place).id)

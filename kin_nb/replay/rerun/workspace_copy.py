@@ -85,13 +85,13 @@ def copy_workspace(
     # the path is the recording's word: of any length, and with what a terminal obeys
     shown = one_line(str(workspace), 400)
     if not _is_folder(workspace):
-        raise ReplayError(f"The workspace {shown} is not there. Say where it is: kin-nb replay --workspace PATH")
-    missing = ""
+        raise ReplayError(f"Workspace folder {shown} not found.\nGive it: kin-nb replay --workspace PATH")
+    reason = "no git commit recorded"
     if commit:
         try:
             return _cloned(workspace, commit, folder, most, branch, linked=linked)
         except NoGitError:
-            missing = f" (git is not installed, so not commit {commit[:12]})"
+            reason = f"git is not installed, so not commit {commit[:12]}"
             shutil.rmtree(folder)
             folder = folder / workspace.relative_to(copy_root(workspace, commit))
     folder.mkdir(parents=True)
@@ -103,7 +103,7 @@ def copy_workspace(
         environments = link_environments(workspace, folder) if linked else []
     except (OSError, shutil.Error) as error:
         raise ReplayError(f"The workspace {shown} cannot be copied: {one_line(str(error), 400)}") from error
-    return WorkspaceCopy(folder, f"the files as they are now{missing}{_as_said(environments)}")
+    return WorkspaceCopy(folder, f"a copy of your current files ({reason}){_as_said(environments)}")
 
 
 def _cloned(
@@ -113,8 +113,8 @@ def _cloned(
     shown = one_line(str(workspace), 400)
     place = git_place(workspace)
     other = (
-        f"The workspace {shown} is not the repository of this recording: commit {commit[:12]} is not in it. "
-        "Name a folder that has it: kin-nb replay --workspace PATH"
+        f"Workspace folder {shown} does not contain the recorded commit {commit[:12]}.\n"
+        "Give the folder of that repository: kin-nb replay --workspace PATH"
     )
     if place is None:
         raise ReplayError(other)
@@ -133,8 +133,10 @@ def _cloned(
     except (NoGitError, TooLargeError):
         raise
     except (ReplayError, OSError) as error:
-        raise ReplayError(f"Commit {commit[:12]} of {shown} cannot be unpacked: {one_line(str(error), 400)}") from error
-    without = f" without links that lead out of it: {', '.join(left_out)}" if left_out else ""
+        raise ReplayError(
+            f"Commit {commit[:12]} of {shown} cannot be checked out: {one_line(str(error), 400)}"
+        ) from error
+    without = f", without links that lead out of it: {', '.join(left_out)}" if left_out else ""
     alone = f" in {reveal_hidden(part.below)} alone, since the whole is over {most}" if part.below else ""
     return WorkspaceCopy(copied, f"commit {commit[:12]} in a clone{alone}{without}{_as_said(environments)}")
 

@@ -137,4 +137,4 @@ def _failure(index: int, cell: Any, hidden: HiddenText) -> str:
     for output in reversed(cell["outputs"]):
         if output["output_type"] == "error":
             return hidden.failure(index, output["ename"], output["evalue"])
-    return "it ended without an answer"
+    return "the cell ended without an answer"

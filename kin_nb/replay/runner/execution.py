@@ -218,7 +218,10 @@ def run_cells(
     except DeadKernelError:
         return current, f"cell {current + 1}: the kernel died"
     except UnicodeEncodeError:  # half a surrogate pair: messages to a kernel are UTF-8, which has no bytes for it
-        return current, f"cell {current + 1}: its text is no Unicode (half a surrogate pair), so no kernel can run it"
+        return (
+            current,
+            f"cell {current + 1}: its text is not valid Unicode (half a surrogate pair), so a kernel cannot run it",
+        )
     finally:
         above.put_back()
     return None, ""

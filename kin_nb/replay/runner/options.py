@@ -75,7 +75,7 @@ def select_notebooks(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
         found = {path.absolute(): path for path in _matches(name)}
         sessions = {place: path for place, path in found.items() if _has_prompts(path)}
         if not sessions:
-            raise ReplayError(f"No notebook that matches {name} has a session in it.")
+            raise ReplayError(f"No session notebook matches {name}.")
         named |= sessions
         ordinary |= found
     return list(named.values()), [path for place, path in ordinary.items() if place not in named]
@@ -93,7 +93,7 @@ def output_folders(paths: Sequence[Path], folder: Path) -> list[Path]:
     for path, into in zip(paths, folders, strict=True):
         hit = inputs.get(real_path(into / path.name))
         if hit is not None:
-            raise ReplayError(f"The executed notebook would overwrite {hit}. Name another folder: --output-dir PATH")
+            raise ReplayError(f"The executed notebook would overwrite {hit}.\nGive another folder: --output-dir PATH")
     return folders
 
 
@@ -101,7 +101,7 @@ def _matches(pattern: str) -> list[Path]:
     found = sorted({Path(path) for path in _expanded(pattern)}, key=str)
     notebooks = [path for path in found if path.is_file() and _CHECKPOINTS not in path.parts]
     if not notebooks:
-        raise ReplayError(f"No notebook matches {pattern}. In quotes, ** stands for any folders: 'sessions/**/*.ipynb'")
+        raise ReplayError(f"No notebook matches {pattern}.\nFor all subfolders use ** in quotes: 'sessions/**/*.ipynb'")
     return notebooks
 
 

@@ -75,12 +75,12 @@ async def _in_process(request: Request, seconds: float | None) -> NotebookResult
                 start_new_session=True,  # a group that can be ended as a whole
             )
         except OSError as error:
-            return NotebookResult.failed(request.notebook, f"no process can be started for it: {error.strerror}")
+            return NotebookResult.failed(request.notebook, f"its process cannot be started: {error.strerror}")
         try:
             async with asyncio.timeout(seconds):
                 stdout, _ = await process.communicate(as_json(request).encode())
         except TimeoutError:
-            return NotebookResult.failed(request.notebook, f"it took longer than {seconds:g} s, and was ended")
+            return NotebookResult.failed(request.notebook, f"it took longer than {seconds:g} s and was stopped")
         finally:
             await _end(process)
         return _row(request, process.returncode or 0, stdout, stderr)
@@ -132,7 +132,9 @@ def replay_on_dask(
     try:
         distributed: Any = import_module("distributed")  # the extra `dask`, which has no types
     except ImportError:
-        raise ReplayError("--dask needs dask.distributed: pip install 'kin_nb[dask]'") from None
+        raise ReplayError(
+            "--dask needs the package dask.distributed.\nInstall it: pip install 'kin_nb[dask]'"
+        ) from None
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -140,15 +142,14 @@ def replay_on_dask(
     with client:
         threads = _threads(client)
         if not threads:
-            raise ReplayError(f"The Dask cluster at {address} has no workers. Start one: dask worker {address}")
+            raise ReplayError(f"The Dask cluster at {address} has no workers.\nStart one: dask worker {address}")
         limit = None if timeout is None else CONNECT_SECONDS + timeout * len(requests)
         rows: dict[int, NotebookResult] = {}
         for n, future in _as_they_come(distributed, client, requests, timeout, threads, limit):
             rows[n] = _row_of_task(requests[n].notebook, future)
             on_row(rows[n])
     return [
-        rows.get(n)
-        or NotebookResult.failed(request.notebook, "no worker of the cluster gave an answer in time, or none was left")
+        rows.get(n) or NotebookResult.failed(request.notebook, "no worker of the cluster answered in time")
         for n, request in enumerate(requests)
     ]
 

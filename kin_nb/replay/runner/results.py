@@ -29,6 +29,18 @@ SCRATCH_KIND = "scratch"
 CellStatus = Literal["same", "differs", "error", "not compared", "not run"]
 CallKind = DriftKind | Literal["played", "not run"]
 Verdict = Literal["same", "drift", "error", "skipped"]
+LEGEND: Mapping[CallKind, str] = {
+    "same": "as recorded",
+    "equivalent": "differs only in times, addresses and the like",
+    "unordered": "the same lines in another order",
+    "played": "not run, the recorded result was used",
+    "text": "the output differs",
+    "effect": "files, exit code or status differ",
+    "refused": "not approved here",
+    "not re-run": "files of a subagent could not be restored",
+    "not run": "this run did not reach it",
+}
+"""What the labels of a report mean."""
 _FINE = frozenset({"played", *MATCHING})
 R = TypeVar("R", "CellResult", "CallResult", "UndoResult")
 _KINDS: tuple[CallKind, ...] = (*sorted(MATCHING), "text", "effect", "refused", "not re-run", "not run")
@@ -145,10 +157,19 @@ class ReplayReport:
         results: list[CallResult | UndoResult] = [*self.calls, *self.undos]
         return [result for result in results if result.kind not in MATCHING and result.kind != "played"]
 
+    def _legend(self) -> list[str]:
+        """Return one line that explains the labels of the table and of the lines below it."""
+        kinds = {kind for turn in self.turns for kind in turn.drift} | {result.kind for result in self.undos}
+        if self.mode == "playback":
+            return ["played: shown from the recording, nothing ran"] if kinds else []
+        known = [f"{kind}: {meaning}" for kind, meaning in LEGEND.items() if kind in kinds]
+        return ["; ".join(known)] if known else []
+
     def text(self) -> str:
         """A table for a terminal, then every drift and failure in a line of its own."""
         rows = [f"{'turn':>4}  {'steps':>5}  {'calls':>5}  result"] if self.turns else []
         rows += [f"{t.turn:>4}  {t.steps:>5}  {t.calls:>5}  {_counts(t.drift)}" for t in self.turns]
+        rows += self._legend()
         played = [call for call in self.calls if call.kind == "played" and call.detail]
         rows += [f"{result.where}: {result.kind}: {result.detail}" for result in (*self.drifted, *played)]
         for cell in self.cells:
@@ -160,10 +181,10 @@ class ReplayReport:
         if self.live is not None:
             rows.append(_live(self.live))
         elif self.mode == "playback":
-            rows.append(f"{same} of {len(compared)} code cells that were compared show what was saved.")
+            rows.append(f"{same} of {len(compared)} compared code cells show the saved output.")
         elif self.exit_code == 0:
             every = "Every tool call and undo" if self.undos else "Every tool call"
-            rows.append(f"{every}{' that ran' if played else ''} came out as it was recorded.")
+            rows.append(f"{every}{' that ran' if played else ''} came out as recorded.")
         if self.workspace:
             rows.append(f"Workspace: {self.workspace}.")
         if self.error:
@@ -246,14 +267,14 @@ def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[T
 def _met(told: tuple[int, dict[str, Any]] | None, hidden: HiddenText, *, tools: bool) -> tuple[CallKind, str]:
     """How the call or undo came out that an output tells of, and the detail; `told` as `_told` has it."""
     if told is None:
-        return "not run", "no output of this run shows it"
+        return "not run", "this run has no output of it"
     index, kin = told
     if not tools:
         return "played", ""
     drift = kin.get("drift")
     kind = drift.get("kind") if isinstance(drift, dict) else None
     if not isinstance(drift, dict) or kind not in _KINDS:
-        return "not run", "its output says nothing of how it compares"
+        return "not run", "its output was not compared"
     if hidden.covers(index):
         line = drift.get("line")
         return kind, "" if kind in MATCHING else hidden.line(line if isinstance(line, int) else 0)
@@ -262,16 +283,17 @@ def _met(told: tuple[int, dict[str, Any]] | None, hidden: HiddenText, *, tools: 
 
 def _live(diff: RunDiff) -> str:
     if diff.same:
-        return "The model did the same as when it was recorded: turns, calls and files."
+        return "The model did the same as in the recording: turns, tool calls and files."
     other = sum(not turn.same for turn in diff.turns)
     return (
-        f"{other} of {len(diff.turns)} turns came out otherwise than recorded: kin-nb diff shows the two side by side."
+        f"{other} of {len(diff.turns)} turns differ from the recording. To compare them: kin-nb diff RECORDED EXECUTED"
     )
 
 
 def _how_to_allow(refused: int) -> str:
-    what = f"{count(refused, 'call')} {'was' if refused == 1 else 'were'} refused, since nobody is asked here"
-    return f"{what}: --approve recorded allows what was allowed then (your own notebooks only)."
+    were, them = ("was", "it") if refused == 1 else ("were", "them")
+    what = f"{count(refused, 'tool call')} {were} refused: no one can approve {them} here."
+    return f"{what}\nIf you trust this notebook: --approve recorded runs what was approved when it was recorded."
 
 
 def _counts(drift: Mapping[CallKind, int]) -> str:
@@ -335,7 +357,7 @@ def result_from_json(text: bytes | str) -> NotebookResult:
     """Raises ValueError for what is no row."""
     row = from_json(NotebookResult, text)
     if row.exit_code not in _SEVERITY:
-        raise ValueError(f"{row.exit_code} is no exit code of a notebook")
+        raise ValueError(f"{row.exit_code} is not an exit code of a notebook")
     return row
 
 

@@ -137,12 +137,12 @@ def workspace_of(path: Path, recording: Recording, named: Path | None = None) ->
         return named.resolve()
     recorded = recording.meta.workspace.path
     if not recorded or Path(recorded).is_absolute():
-        raise ReplayError("The recording does not say where its workspace is. Say it: kin-nb replay --workspace PATH")
+        raise ReplayError("The recording does not name its workspace folder.\nGive it: kin-nb replay --workspace PATH")
     try:
         return (path.parent / recorded).resolve()
     except (OSError, ValueError):  # a NUL in it
         raise ReplayError(
-            "The recording names a workspace that no folder can be. Say where it is: kin-nb replay --workspace PATH"
+            "The recording has an invalid workspace path.\nGive the folder: kin-nb replay --workspace PATH"
         ) from None
 
 
@@ -155,7 +155,7 @@ def copy_for_run(path: Path, workspace: Path, recording: Recording, top: Path) -
     try:
         copied = copy_workspace(workspace, recorded.commit, folder, branch=recorded.branch)
     except TooLargeError as error:
-        raise ReplayError(f"{error} Name a smaller one: kin-nb replay --workspace PATH") from error
+        raise ReplayError(f"{error}\nGive a smaller folder: kin-nb replay --workspace PATH") from error
     if below:
         return top, copied
     inside = top / path.parent.relative_to(original) if path.parent.is_relative_to(original) else None
@@ -176,7 +176,7 @@ def _sandbox() -> dict[str, str | bool]:
     try:
         bash = KinConfig.load().tools.get("bash")
     except ConfigError as error:
-        raise ReplayError(f"Whether commands are to be confined cannot be read from your settings: {error}") from error
+        raise ReplayError(f"The settings of the sandbox ([tools.bash]) cannot be read: {error}") from error
     settings = bash.model_dump() if bash is not None else {}
     return {name: settings[name] for name in ("sandbox", "sandbox_network") if name in settings}
 

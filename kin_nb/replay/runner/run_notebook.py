@@ -74,7 +74,9 @@ def run_live(
     with the same arguments. Raises as runner.replay_notebook, and when `destination` exists: what it holds was paid for.
     """
     if destination.exists():
-        raise ReplayError(f"{destination} exists, and another live run does not replace it. Name another --output-dir.")
+        raise ReplayError(
+            f"{destination} exists, and a live run does not replace files.\nGive another folder: --output-dir PATH"
+        )
     executed = copy.deepcopy(stored)
     _make_live(executed)
     asked = copy.deepcopy(executed)
@@ -172,8 +174,9 @@ def replay_notebook(
             raise ReplayError(f"{type(error).__name__}, {hidden.reason}") from None
     if hidden:  # what the model is told and says now would be recorded in the new notebook
         raise ReplayError(
-            "--live makes a notebook of all that is said and shown, and this one was saved with something taken out "
-            f"(cell {hidden.number}): nothing was run. Use --tools, or ask again in a notebook of its own."
+            "Nothing was run: --live records everything again, and this notebook was saved with redactions "
+            f"(cell {hidden.number}).\n"
+            "Use --tools, or ask the model in a new notebook."
         )
 
     report = run_live(path, stored, recording, options, destination_of(path, options), on_progress, secrets)
@@ -241,7 +244,7 @@ def destination_of(path: Path, options: ReplayOptions) -> Path:
     options.output_dir.mkdir(parents=True, exist_ok=True)
     destination = options.output_dir.resolve() / path.name
     if real_path(destination) == path:
-        raise ReplayError(f"The executed notebook would overwrite {path.name}. Name another folder: --output-dir PATH")
+        raise ReplayError(f"The executed notebook would overwrite {path.name}.\nGive another folder: --output-dir PATH")
     return destination
 
 

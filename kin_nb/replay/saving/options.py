@@ -31,18 +31,20 @@ class SaveOptions:
 def add_save_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--portable", action="store_true", help="the recording in a cell, for kernels that see no file")
-    form.add_argument("--sidecar", action="store_true", help="long texts in a file beside it")
-    form.add_argument("--plain", action="store_true", help="no recording: what it did, as cells that need no kin_nb")
-    add("--no-check", dest="play", action="store_false", help="what was saved is not played once, in a confined copy")
-    add("--no-results", dest="results", action="store_false", help="hashes in place of what tools gave")
+    form.add_argument(
+        "--portable", action="store_true", help="store the recording in a cell, for kernels that cannot read the file"
+    )
+    form.add_argument("--sidecar", action="store_true", help="store long texts in a second file")
+    form.add_argument("--plain", action="store_true", help="no recording: ordinary cells that need no kin_nb")
+    add("--no-check", dest="play", action="store_false", help="do not play the saved notebook once in a sandbox")
+    add("--no-results", dest="results", action="store_false", help="store hashes instead of tool results")
     add(
         "--redact",
         metavar="PATTERN",
         action="append",
         type=_pattern,
         default=[],
-        help="take out what this regular expression matches; may be given again",
+        help="redact what this regular expression matches; may be repeated",
     )
 
 
@@ -60,11 +62,11 @@ def save_options(found: argparse.Namespace) -> SaveOptions:
 def describe_files(path: Path, options: SaveOptions) -> str:
     """What to say of a notebook that was written with a sidecar, or is large; "" of any other."""
     if options.sidecar:
-        return f"Its long texts are in {sidecar_name(path)}, which belongs beside it: copy and commit both."
+        return f"Long texts are in {sidecar_name(path)}: copy and commit both files."
     size = path.stat().st_size
     if size <= LARGE_BYTES or options.portable:
         return ""
-    return f"It has {size / 1024 / 1024:.1f} MB. With --sidecar, long results go into a file beside it."
+    return f"The file has {size / 1024 / 1024:.1f} MB. To move long results to a second file: --sidecar"
 
 
 def parse_save(line: str) -> tuple[str | None, SaveOptions]:
@@ -83,14 +85,27 @@ def parse_save(line: str) -> tuple[str | None, SaveOptions]:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         usage = " ".join(self.format_usage().removeprefix("usage: ").split())
-        raise ReplayError(f"save: {message}. Usage: {usage}")
+        raise ReplayError(f"%kin save: {_in_plain_words(message)}.\nUsage: {usage}")
+
+
+def _in_plain_words(message: str) -> str:
+    """Shorten a message of argparse."""
+    both = re.fullmatch(r"argument (--\S+): not allowed with argument (--\S+)", message)
+    if both is not None:
+        return f"use either {both[2]} or {both[1]}"
+    return re.sub(r"^argument (--[\w-]+)[^:]*?: ", r"\1: ", message).replace(
+        "unrecognized arguments:", "unknown option"
+    )
 
 
 def _pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+        literal = re.escape(text)
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a valid regular expression ({error}). To match it literally: {literal!r}"
+        ) from None
     if pattern.search(""):
-        raise argparse.ArgumentTypeError(f"{text!r} matches nothing at all, everywhere")
+        raise argparse.ArgumentTypeError(f"{text!r} matches the empty text, and so everywhere")
     return pattern

@@ -44,25 +44,19 @@ def check_overwrite(nb: Any, path: Path, *, itself: bool) -> Any:
         there = None
     if there is None or "kin" not in there["metadata"]:
         raise RecordingError(
-            f"{path.name} exists and is no session notebook: nothing was written. Choose another name, or remove that file."
+            f"Not saved: {path.name} exists and is not a session notebook.\nChoose another name, or remove that file."
         )
     try:
         _check_no_later_version_wrote(there)
     except LaterFormatError as error:
-        raise RecordingError(
-            f"{path.name} would lose what a later version wrote: {error} Nothing was written."
-        ) from None
+        raise RecordingError(f"Not saved: {path.name} has data of another kin_nb version: {error}") from None
     session = claimed_identity(there)[0]
     missing = missing_records(there, nb)
     if missing:
-        join = (
-            "kin-nb merge joins two runs of one session"
-            if session == claimed_identity(nb)[0]
-            else "kin-nb diff compares both"
-        )
+        other = "combine both: kin-nb merge" if session == claimed_identity(nb)[0] else "compare both: kin-nb diff"
         raise RecordingError(
-            f"{path.name} holds {missing} of session {session[:8]}, which this one has not: nothing was written. "
-            f"Choose another name; {join}."
+            f"Not saved: {path.name} has {missing} of session {session[:8]}, which this session does not have.\n"
+            f"Choose another name, or {other}"
         )
     check_redaction_kept(there, nb, path.name)
     check_user_cells_kept(there, nb, path.name, itself=itself)
@@ -77,7 +71,7 @@ def missing_records(there: Any, nb: Any) -> str:
     """
     conflict = describe_merge_conflict(there)
     if conflict:
-        raise RecordingError(f"What it holds may be lost: nothing was written. {conflict}")
+        raise RecordingError(f"Not saved: {conflict}")
     now = {_id_of(raw): raw for _, raw in _all_records(nb)}
     turns: list[str] = []
     moves: list[str] = []
@@ -87,7 +81,7 @@ def missing_records(there: Any, nb: Any) -> str:
         if known is not None and _steps(raw) <= _steps(known):
             continue
         if not _id_of(raw):
-            unread.append(f"what does not read in cell {index + 1}")
+            unread.append(f"an unreadable record in cell {index + 1}")
         elif raw.get("type") == "turn":
             turns.append(one_line(str(raw.get("turn")), 20))
         else:
@@ -139,7 +133,7 @@ def _steps(raw: Any) -> int:
 
 
 _WITHHELD = "withheld"
-_TEXT, _RESULTS = "with text taken out", "without results"
+_TEXT, _RESULTS = "with redactions", "without results"
 _OPTIONS = {_TEXT: "--redact PATTERN", _RESULTS: "--no-results"}
 
 _Texts = Mapping[str, Any]
@@ -177,8 +171,8 @@ def _refuse(found: Mapping[str, str], name: str) -> None:
     if found:
         how, options = " and ".join(found), " and ".join(_OPTIONS[each] for each in found)
         raise RecordingError(
-            f"{name} was saved {how} ({next(iter(found.values()))}), and what this would write was not: nothing was written. Save "
-            f"with {options} again, or choose another name."
+            f"Not saved: {name} was saved {how} ({next(iter(found.values()))}), and this save would bring that back.\n"
+            f"Save with {options} again, or choose another name."
         )
 
 

@@ -115,7 +115,7 @@ def check_cells(nb: Any, folder: Path) -> Preflight:
 
 def _notes(failing: list[int], interrupted: list[int], never: list[int], here: dict[int, str]) -> Iterator[str]:
     if failing:
-        yield f"{_cells(failing)} ended in an error and may fail again: tagged {RAISES_TAG}, so a replay runs on."
+        yield f"{_cells(failing)} ended in an error and may fail again: tagged {RAISES_TAG}, so a replay continues."
     for number in interrupted[:_MOST]:
         yield f"Cell {number} was interrupted: a replay runs it to its end."
     if never:
@@ -226,7 +226,7 @@ def _missing_modules(statement: ast.stmt, folder: Path, so_far: _State) -> Itera
     named = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else [statement.module or ""]
     missing = [name for name in dict.fromkeys(each.partition(".")[0] for each in named) if not _is_module(name, folder)]
     if missing:
-        yield f"no module {', '.join(f'`{name}`' for name in missing)} is installed here"
+        yield f"module {', '.join(f'`{name}`' for name in missing)} is not installed here"
 
 
 def _is_module(name: str, folder: Path) -> bool:
@@ -243,7 +243,7 @@ def _questions(statement: ast.stmt, so_far: _State) -> Iterator[str]:
     for call in _calls(statement) if not _is_guarded(statement) else ():
         name = _called(call)
         if name in _ASKING and name not in so_far.own:
-            yield f"it asks by {name}(), and nobody answers in a replay"
+            yield f"it calls {name}(), and no one can answer in a replay"
             return
 
 
@@ -337,7 +337,7 @@ def _missing_files(statement: ast.stmt, folder: Path, so_far: _State) -> Iterato
         elif _READS.fullmatch(name) and not so_far.moved and not guarded and _is_known(call.func):
             for path in paths[:1]:
                 if path not in so_far.written and not _is_there(folder, path):
-                    yield f"{one_line(path, 200)} is not there"
+                    yield f"{one_line(path, 200)} does not exist"
 
 
 def _is_guarded(statement: ast.stmt) -> bool:

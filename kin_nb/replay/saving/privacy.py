@@ -172,7 +172,7 @@ class NotebookRedactor:
 
     def report(self) -> list[str]:
         """A line for each place, below what was done there; empty when nothing was found. No line holds what it was."""
-        found = {"Taken out:": self._lines(), "Left in metadata of other programs, which is theirs:": self._left}
+        found = {"Redacted:": self._lines(), "Not redacted, in metadata of other programs:": self._left}
         lines = [line for title, lines in found.items() if lines for line in (title, *_indented(lines))]
         return [*lines, _changed_code(self.code)] if self.code else lines
 
@@ -254,7 +254,7 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _changed_code(cells: Sequence[int]) -> str:
     named = ", ".join(map(str, cells[:_MOST_LINES])) + (" and more" if len(cells) > _MOST_LINES else "")
-    return f"That changed code, which may fail now: cell {named}. Run the notebook once before you share it."
+    return f"Code was redacted and may fail now: cell {named}. Run the notebook once before you share it."
 
 
 def clean_notebook(nb: Any, recording: Recording, cleaner: NotebookRedactor) -> Recording:
@@ -285,7 +285,7 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: NotebookRedactor) -> 
         recording,
         records=tuple(_clean_record(cleaner, record, keys) for record in recording.records),
         unknown_records=tuple(
-            canonical_json(cleaner.value(json.loads(text), "a later version's record"))
+            canonical_json(cleaner.value(json.loads(text), "a record of a later version"))
             for text in recording.unknown_records
         ),
         meta=_clean_meta(cleaner, recording.meta),

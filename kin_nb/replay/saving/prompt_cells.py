@@ -329,7 +329,7 @@ def describe_unanswered(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) ->
     found = unanswered_cells(nb, held)
     which = f"Cell {found[0]} has" if len(found) == 1 else f"Cells {', '.join(map(str, found))} have"
     return (
-        f"{which} no answer in this recording, and a replay stops there. Run or remove it, and save again."
+        f"{which} no saved answer, so a replay stops there. Run or remove {'it' if len(found) == 1 else 'them'}, and save again."
         if found
         else ""
     )

@@ -98,7 +98,7 @@ def session_from_log(session: str, folder: Path) -> RecordingSource:
     try:
         store = SessionStore.configured(KinConfig.load().session_logging)
         if not session:  # to the store that is the newest
-            raise ReplayError(f"No session is named. They are in {store.root}: kin-nb sessions lists them.")
+            raise ReplayError(f"No session given. Sessions are in {store.root}.\nList them: kin-nb sessions")
         stored = store.find(session)
     except (SessionError, ConfigError) as error:
         raise ReplayError(str(error)) from None

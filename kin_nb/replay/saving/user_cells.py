@@ -108,15 +108,15 @@ def check_user_cells_kept(there: Any, nb: Any, name: str, *, itself: bool) -> No
     redacted = [text for text in now if REDACTED in text[1]]
     gone = [cell for cell in user_cells(there) if not _is_in(now, redacted, _text(cell))]
     if gone:
-        what, them, its = (f"{len(gone)} cells", "them", "their") if len(gone) > 1 else ("1 cell", "it", "its")
+        them, its = ("them", "their") if len(gone) > 1 else ("it", "its")
         advice = f"copy {them} to the notebook that you save from, or remove {them} from {name}"
         if itself:
             # without the cell of a recorded prompt the recording would not read
             advice = f"run {them}, or restore {its} text, or remove {them} where nothing was recorded"
         raise RecordingError(
-            f"{name} holds {what} written into it that would go: nothing was written. "
-            f"{'The first' if len(gone) > 1 else 'It is'}: {one_line(gone[0]['source'].strip(), 60)}. Choose another name; "
-            f"or {advice}."
+            f"Not saved: {count(len(gone), 'cell')} that you wrote in {name} would be lost. "
+            f"{'The first' if len(gone) > 1 else 'It is'}: {one_line(gone[0]['source'].strip(), _SHOWN)}\n"
+            f"Choose another name; or {advice}."
         )
 
 

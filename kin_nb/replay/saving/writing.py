@@ -51,9 +51,7 @@ def write_notebook(
 
     real = Path(os.path.realpath(path))
     if open_file is not None and real == open_file.resolve():
-        raise RecordingError(
-            f"{path.name} is the notebook that is open. Save the session under another name: %kin save PATH"
-        )
+        raise RecordingError(f"Not saved: {path.name} is the open notebook.\nUse another name: %kin save PATH")
     there, itself = None, False
     if real.exists() and not replacing:
         itself = made_from is not None and made_from.exists() and made_from.samefile(real)
@@ -89,7 +87,7 @@ def _with_sidecar(path: Path, text: bytes, sidecar: Sidecar, before: Sidecar | N
     ours = before is not None and before.path == sidecar.path
     if not ours and not claimed_session(held) and _holds_something(sidecar.path):
         raise RecordingError(
-            f"{name} exists and is no sidecar: nothing was written. Choose another name, or save without one."
+            f"Not saved: {name} exists and is not a sidecar file.\nChoose another name, or save without --sidecar."
         )
     texts = stored_texts(held)
     wanted = _readable(sidecar.path, sidecar.text(sidecar.texts))
@@ -97,7 +95,7 @@ def _with_sidecar(path: Path, text: bytes, sidecar: Sidecar, before: Sidecar | N
     if not more:
         return [(sidecar.path, wanted), (path, text)]
     if (other := _other_that_names(name, path)) is not None:
-        raise RecordingError(f"{other.name} keeps its texts in {name}: nothing was written. Choose another name.")
+        raise RecordingError(f"Not saved: {other.name} stores its texts in {name}.\nChoose another name.")
     return [(sidecar.path, _bytes(sidecar.text({**texts, **sidecar.texts}))), (path, text), (sidecar.path, wanted)]
 
 
@@ -155,8 +153,8 @@ def _readable(path: Path, text: str) -> bytes:
     data = _bytes(text)
     if len(data) > MAX_BYTES:
         raise RecordingError(
-            f"{path.name} would have {len(data) / 1024 / 1024:.1f} MB, and more than {MAX_BYTES / 1024 / 1024:g} MB are not read "
-            "again: nothing was written. Clear the outputs of its ordinary cells first; --sidecar and --no-results make it smaller."
+            f"Not saved: {path.name} would have {len(data) / 1024 / 1024:.1f} MB; the limit is {MAX_BYTES / 1024 / 1024:g} MB.\n"
+            "Clear the outputs of ordinary cells, or save with --sidecar or --no-results."
         )
     return data
 

@@ -95,7 +95,7 @@ def test_replay_names_what_cannot_be_replayed(kin, workspace):
     assert done.returncode == 1
     gone, plain = done.stderr.splitlines()
     assert gone == "gone.ipynb cannot be read: No such file or directory."
-    assert plain.startswith("plain.ipynb: This notebook holds no recording")
+    assert plain.startswith("plain.ipynb: This notebook has no")
 
 
 @pytest.mark.kernel

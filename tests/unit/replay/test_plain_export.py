@@ -268,12 +268,12 @@ def test_what_another_tool_changed_is_changed_again(shell, tmp_path, files, befo
     [
         (change("a\0", "b\0"), "no text of it"),
         (change(None, "word " * 60_000), "over 256 KB"),
-        (change("a\n", "b\n", "../a"), "outside of the workspace"),
-        (change("a\n", "b\n", "/etc/a"), "outside of the workspace"),
-        (change("a\n", "b\n", "~/a"), "outside of the workspace"),
-        (change("a\n", "key = [secret]\n"), "was taken out of its text"),
-        (change("a\n", "in {workspace}/x\n"), "was taken out of its text"),
-        (change(None, "key = 1\n").model_copy(update={"patch": "--- a\n+++ b\n@@ -0,0 +1 @@\n+x\n"}), "was taken out"),
+        (change("a\n", "b\n", "../a"), "outside the workspace"),
+        (change("a\n", "b\n", "/etc/a"), "outside the workspace"),
+        (change("a\n", "b\n", "~/a"), "outside the workspace"),
+        (change("a\n", "key = [secret]\n"), "was redacted in its text"),
+        (change("a\n", "in {workspace}/x\n"), "was redacted in its text"),
+        (change(None, "key = 1\n").model_copy(update={"patch": "--- a\n+++ b\n@@ -0,0 +1 @@\n+x\n"}), "was redacted"),
         (change("a", "b", "l", "120000", "120000"), "a link"),
         (change(None, "/etc", "l", "", "120000"), "out of the workspace"),
         (change(None, "../x", "l", "", "120000"), "out of the workspace"),
@@ -284,7 +284,7 @@ def test_what_no_record_can_give_is_a_line_that_says_so(file, why):
     assert code(made) == []
     (note,) = notes(made)
     assert note.startswith("`mcp_editor` ")
-    assert f"changed {code_span(file.path)}, which is not here" in note
+    assert f"changed {code_span(file.path)}, which is not included" in note
     assert why in note
 
 
@@ -295,25 +295,27 @@ def test_text_that_only_looks_like_something_taken_out_is_kept_where_the_hash_sa
 def test_a_command_with_a_secret_is_a_line_and_what_it_changed_a_cell():
     call = did("bash", change("a\n", "b\n"), command="curl -H [secret] x > a.txt")
     made = session(call)
-    assert notes(made)[0].endswith("is not here: it holds what the recording does not. What it changed is.")
+    assert notes(made)[0].endswith(
+        "is not included: it contains text that the recording does not have. Its file changes are."
+    )
     assert code(made)[0].endswith("-a\n+b\n''')")
 
 
 def test_a_command_that_was_interrupted_is_a_line_and_what_it_changed_a_cell():
     made = session(did("bash", change("a\n", "b\n"), command="sleep 9", status="interrupted"))
-    assert "is not here: it ended as interrupted" in notes(made)[0]
+    assert "is not included: it ended as interrupted" in notes(made)[0]
     assert len(code(made)) == 1
 
 
 def test_a_command_whose_time_was_up_does_not_hold_the_notebook_for_ever():
     made = session(did("bash", command="python -m http.server", ended=124))
     assert code(made) == []
-    assert notes(made)[0].startswith("`bash` `python -m http.server` is not here: its time was up")
+    assert notes(made)[0].startswith("`bash` `python -m http.server` is not included: it ran into its timeout")
 
 
 def test_what_a_tool_may_have_done_besides_is_said():
     call = did("mcp_mail").model_copy(update={"uncovered": "it may have sent a mail"})
-    assert notes(session(call)) == ["`mcp_mail` may have done what is not recorded, and is not here."]
+    assert notes(session(call)) == ["`mcp_mail` may have had effects that were not recorded, and is not included."]
 
 
 def test_a_hostile_recording_cannot_leave_the_line_that_it_is_named_in():
@@ -390,15 +392,15 @@ def into(turn: TurnRecord, step: int) -> UndoRecord:
 def test_a_turn_that_was_undone_is_left_out_with_a_note():
     assert cells(undone())[2:] == [
         ("markdown", "**Prompt 2**\n\n```text\nagain\n```"),
-        ("markdown", "It was undone: what the agent did is left out."),
+        ("markdown", "This turn was undone: what the agent did is left out."),
     ]
     assert [source for _, source in cells(undone(2))[3:]] == [
         "one",
-        "The rest was undone: what the agent did is left out.",
+        "The rest of this turn was undone: what the agent did is left out.",
     ]
 
 
-STAYS = "It was undone: its Python stays, since undo does not bring variables back; all else is left out."
+STAYS = "This turn was undone: its Python stays, since undo does not bring variables back; all else is left out."
 
 
 def undone_with(*calls: RecordedCall, says: str = "") -> Recording:
@@ -422,7 +424,7 @@ def test_python_of_an_undone_part_of_a_turn_stays():
     made = turn(1, "go", cell_id="one", steps=tuple(steps))
     part = recording(made, into(made, 2))
     assert code(part) == ["x = 1", "x = 2"]
-    assert notes(part) == [STAYS.replace("It was undone", "The rest was undone")]
+    assert notes(part) == [STAYS.replace("This turn was undone", "The rest of this turn was undone")]
 
 
 def test_files_that_undone_python_reads_and_writes_are_there_for_it_and_as_before_after_it(shell, tmp_path):
@@ -461,7 +463,7 @@ def test_what_cannot_be_undone_for_it_is_named():
     made = cells(undone_with(did("python", big, new, code="go()")))[4:]
     assert made == [
         ("code", "go()"),
-        ("markdown", f"`big.bin` was undone, and stays changed here: {no_text}."),
+        ("markdown", f"`big.bin` was undone, but stays changed here: {no_text}."),
         ("code", '# undone: what that changed in files\nfrom pathlib import Path\n\nPath("new.bin").unlink()'),
     ]
 
@@ -517,7 +519,7 @@ def test_what_was_cleared_was_not_undone():
     ]
     taken = undo(two, seq=4, turns=(1, 2), turn_ids=(one.id, two.id))  # and the clear between them
     assert [source for _, source in cells(recording(one, clear, two, taken)) if "undone" in source] == [
-        "It was undone: what the agent did is left out."
+        "This turn was undone: what the agent did is left out."
     ] * 2
 
 
@@ -535,15 +537,16 @@ def test_another_branch_and_another_session_were_not_undone_either():
     ]
     taken = undo(theirs, to=one, seq=6)
     kept = [source for _, source in cells(replace(both, records=(*both.records, taken)))]
-    assert kept.count("It was undone: what the agent did is left out.") == 1
+    assert kept.count("This turn was undone: what the agent did is left out.") == 1
     assert (
-        kept[kept.index("**Prompt 2**\n\n```text\nother\n```") + 1] == "It was undone: what the agent did is left out."
+        kept[kept.index("**Prompt 2**\n\n```text\nother\n```") + 1]
+        == "This turn was undone: what the agent did is left out."
     )
 
 
 def test_a_turn_that_did_not_end_well_says_so():
     made = recording(turn(1, "go", outcome="stopped", message="after 3 steps"))
-    assert notes(made)[-1] == "It ended as stopped: `after 3 steps`."
+    assert notes(made)[-1] == "This turn ended as stopped: `after 3 steps`."
 
 
 def test_the_persons_own_cells_stay_and_what_speaks_to_us_goes():
@@ -595,8 +598,8 @@ def test_a_notebook_of_the_kin_kernel_is_one_of_pythons():
 
 def test_the_first_cells_say_what_this_is_and_that_the_workspace_must_be_there(shell, tmp_path):
     nb = plain_notebook(session(did("bash", command="pwd > where"), folder="sub"))
-    assert nb["cells"][0]["source"].startswith("**A session of an agent, without the agent.**")
-    with pytest.raises(FileNotFoundError, match="sub is not here"):
+    assert nb["cells"][0]["source"].startswith("**A session of a coding agent, as ordinary cells.**")
+    with pytest.raises(FileNotFoundError, match="Folder sub not found"):
         shell.run_cell(nb["cells"][1]["source"]).raise_error()
     (tmp_path / "work" / "sub").mkdir()
     run(shell, nb)
@@ -705,16 +708,16 @@ def kin(monkeypatch, tmp_path, capsys):
 def test_the_command_writes_it_and_replaces_nothing(kin, tmp_path):
     assert kin("save", str(QUICKSTART), "plain.ipynb", "--plain") == (
         0,
-        "Saved plain.ipynb: it needs no kin_nb, and holds no recording.\n",
+        "Saved plain.ipynb: it needs no kin_nb, and has no recording.\n",
         "",
     )
     nb = load_notebook(tmp_path / "plain.ipynb")
     assert "kin" not in nb["metadata"]
     assert kin("save", str(QUICKSTART), "plain.ipynb", "--plain")[::2] == (
         1,
-        "plain.ipynb exists: nothing was written. Choose another name, or remove that file.\n",
+        "Not saved: plain.ipynb exists.\nChoose another name, or remove that file.\n",
     )
-    assert kin("save", "plain.ipynb", "other.ipynb", "--plain")[2].startswith("plain.ipynb: This notebook holds no")
+    assert kin("save", "plain.ipynb", "other.ipynb", "--plain")[2].startswith("plain.ipynb: This notebook has no")
     assert kin("save", str(QUICKSTART), "no/where.ipynb", "--plain")[0] == 1
     assert not (tmp_path / "other.ipynb").exists()
 

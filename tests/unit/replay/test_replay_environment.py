@@ -57,7 +57,7 @@ def test_a_path_that_is_no_unicode_comes_back():
     ],
 )
 def test_anything_else_is_an_error_that_names_the_variable(text):
-    with pytest.raises(ReplayError, match=r"^KIN_REPLAY holds an unusable value: .*\n.*Unset KIN_REPLAY"):
+    with pytest.raises(ReplayError, match=r"(?s)^KIN_REPLAY holds an unusable value: .*\n.*Unset KIN_REPLAY"):
         ReplayEnvironment.from_environ({"KIN_REPLAY": text})
 
 

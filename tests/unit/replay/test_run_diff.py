@@ -152,7 +152,7 @@ def test_a_turn_that_one_run_took_back_differs():
     undone = replace(kept, records=(*kept.records, taken))
     found = compare_runs(kept, undone)
     assert [each.same for each in found.turns] == [True, False]
-    assert "done, taken back" in text(kept, undone)
+    assert "done, undone" in text(kept, undone)
     back = {"type": "redo", "id": "c" * 16, "seq": 4, "parent": taken.head, "head": taken.parent}
     redo = taken.model_copy(update=back)
     assert compare_runs(kept, replace(undone, records=(*undone.records, redo))).same
@@ -188,7 +188,7 @@ def test_the_text_says_what_only_one_run_has():
 
 def test_the_text_shows_both_prompts_where_they_differ():
     said = text(prompts("one"), prompts("other")).splitlines()
-    assert said[3:6] == ["turn 1 (differs), asked otherwise", "  - one", "  + other"]
+    assert said[3:6] == ["turn 1 (differs), another prompt", "  - one", "  + other"]
 
 
 def test_the_text_names_turns_that_have_other_numbers():
@@ -261,7 +261,7 @@ def test_the_command_says_which_of_the_two_it_cannot_read(kin, tmp_path):
     nbformat.write(nbformat.v4.new_notebook(), tmp_path / "none.ipynb")
     code, out, err = kin("diff", str(QUICKSTART), "none.ipynb")
     assert (code, out) == (1, "")
-    assert err.startswith("none.ipynb: This notebook holds no recording")
+    assert err.startswith("none.ipynb: This notebook has no")
     assert kin("diff", str(QUICKSTART), "gone")[::2] == (1, f"No session gone in {tmp_path / 'home' / 'sessions'}.\n")
     assert kin("diff", str(QUICKSTART))[0] == 2
 

@@ -46,12 +46,12 @@ def test_what_was_not_played_says_how_to_play_it(saved):
 def test_prompts_without_an_answer_are_named_before_what_stops_and_what_went(saved):
     options = SaveOptions(redact=(re.compile("ACME"),))
     assert saved("%%kin\nsecond", "%%kin\nthird", "print('ACME', total)", options=options) == [
-        "Cells 3, 4 have no answer in this recording, and a replay stops there. Run or remove it, and save again.",
+        "Cells 3, 4 have no saved answer, so a replay stops there. Run or remove them, and save again.",
         "A replay stops at cell 5: no cell above it defines `total`.",
         NOT_RUN,
-        "Taken out:",
+        "Redacted:",
         "  cell 5: 1 match of ACME",
-        "That changed code, which may fail now: cell 5. Run the notebook once before you share it.",
+        "Code was redacted and may fail now: cell 5. Run the notebook once before you share it.",
     ]
 
 

@@ -163,7 +163,7 @@ def test_a_notebook_that_holds_nothing_says_so(nb):
     book = Book.collect(nb)
     assert (book.head(), book.saved, book.records) == (None, None, {})
     assert book.conversation(book.head()).sent == ()
-    with pytest.raises(NoRecordingError, match="No output of this notebook carries a record"):
+    with pytest.raises(NoRecordingError, match="no recorded answer in its outputs"):
         _ = book.recording
 
 
@@ -294,23 +294,23 @@ def test_a_copy_that_lost_its_record_shows_what_the_only_cell_of_its_text_shows(
 SIDES = {
     "two cells' metadata": (
         lambda nb, record: nb["cells"].append({**nb["cells"][2], "id": "x", "metadata": {"kin": made(record)}}),
-        r"^cell 5, turn 2: cell 3 holds it too, and they differ: field prompt",
+        r"^cell 5, turn 2: cell 3 has another version of it; field prompt",
     ),
     "two cells' outputs": (
         lambda nb, record: [nb["cells"].append(cell) for cell in live(of_session(SESSION, record))["cells"]],
-        r"^cell 5, turn 2: cell 3 holds it too, and they differ: field prompt",
+        r"^cell 5, turn 2: cell 3 has another version of it; field prompt",
     ),
     "metadata and output of a cell": (
         lambda nb, record: nb["cells"][2]["outputs"].append(
             new_output("display_data", {}, metadata=output_metadata(record, TALK.meta))
         ),
-        r"^cell 3, turn 2: its output and its metadata, or two of its outputs, differ: field prompt",
+        r"^cell 3, turn 2: its outputs and metadata have different versions; field prompt",
     ),
     "metadata and what the first cell keeps": (
         lambda nb, record: nb["cells"][0]["outputs"][0]["metadata"].update(
             {BACKUP_KEY: [{"cell": "c2", "carried": output_metadata(record, TALK.meta)[RECORD_KEY]}]}
         ),
-        r"^cell 3, turn 2: its output and its metadata, or two of its outputs, differ: field prompt",
+        r"^cell 3, turn 2: its outputs and metadata have different versions; field prompt",
     ),
 }
 
@@ -331,7 +331,7 @@ def test_one_id_of_two_types_is_refused():
     nb = saved()
     other = undo(TALK.turns[2], to=ONE, id=TWO.id, cell_id="u")
     nb["cells"].append(live(recording(other))["cells"][0])
-    with pytest.raises(RecordingError, match=r"^cell 5, undo: cell 3 holds it too, and they differ: field type"):
+    with pytest.raises(RecordingError, match=r"^cell 5, undo: cell 3 has another version of it; field type"):
         Book.collect(nb)
 
 
@@ -369,6 +369,6 @@ def test_what_format_1_carried_in_an_output_is_refused_with_what_to_do(at):
     nb = live(TALK)
     nb["cells"][1]["outputs"][0]["metadata"][RECORD_KEY]["session"]["format"] = at
     with pytest.raises(
-        LaterFormatError, match=rf"^cell 2: Recorded in format {at} by kin_nb 0\.1\.0; this one reads format 2"
+        LaterFormatError, match=rf"^cell 2: Recorded in format {at} by kin_nb 0\.1\.0; this version reads format 2"
     ):
         Book.collect(nb)

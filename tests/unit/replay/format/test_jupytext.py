@@ -118,7 +118,7 @@ def test_made_from_a_text_file_alone_it_keeps_its_prompts_and_says_that_the_reco
     jupytext(["--quiet", "--to", fmt, "--output", str(text), str(path)])
     jupytext(["--quiet", "--to", "ipynb", "--output", str(path), str(text)])
     assert sources(load_notebook(path)) == sources(before)
-    with pytest.raises(RecordingError, match="holds no"):
+    with pytest.raises(RecordingError, match="has no"):
         read_recording(load_notebook(path))
 
 

@@ -215,7 +215,11 @@ def changed(whole: Recording, n: int, **fields) -> Recording:
 @pytest.mark.parametrize(
     ("n", "fields", "says"),
     [
-        (0, {"steps": (RecordedStep(fingerprint="f1", content="[redacted]"),)}, "turn 1 differs in {}.* field steps.1.content"),
+        (
+            0,
+            {"steps": (RecordedStep(fingerprint="f1", content="[redacted]"),)},
+            "turn 1 differs in {}.* field steps.1.content",
+        ),
         (0, {"prompt": "z"}, "turn 1 differs in {}.* field prompt"),
         (1, {"outcome": "stopped"}, "turn 2 differs in {}.* field outcome"),
         (2, {"turns": (1,)}, "undo differs in {}.* field turns.1"),
@@ -326,7 +330,7 @@ def test_a_merged_notebook_replays_its_tools_too(parted, kin, tmp_path):
     for how in ([], ["--tools", "--approve", "recorded"]):
         code, out, err = kin("replay", *how, "a.merged.ipynb")
         assert (code, err) == (0, ""), out
-    assert "Every tool call came out as it was recorded." in out
+    assert "Every tool call came out as recorded." in out
 
 
 # Cells
@@ -578,7 +582,7 @@ def test_what_nbdime_could_not_merge_is_named(same_ids, tmp_path, caplog):
     a, b = (saved(recording(turn(1, "x", cell_id="c"), turn(2, p, cell_id="d" if same_ids else f"d{p}"))) for p in "pq")
     merged, _ = merged_by_nbdime(base, a, b)
     (tmp_path / "m.ipynb").write_text(nbformat.writes(merged) if same_ids else json.dumps(merged))
-    with pytest.raises(RecordingError, match=r"nbmerge left a conflict in cell \d .*kin-nb merge BASE A B"):
+    with pytest.raises(RecordingError, match=r"(?s)nbmerge left a conflict in cell \d .*kin-nb merge BASE A B"):
         read_recording(load_notebook(tmp_path / "m.ipynb"))
 
 
@@ -652,8 +656,8 @@ def test_the_command_writes_beside_a_and_says_where(kin, tmp_path):
     code, out, err = kin("merge", *NAMES)
     assert (code, err) == (0, "")
     assert out == (
-        f"Merged into {tmp_path / 'a.merged.ipynb'}. Both went on, so it has two branches; every cell shows its own answer. "
-        "The conversation goes on after turn 2.\n"
+        f"Merged into {tmp_path / 'a.merged.ipynb'}. A and B both have new turns, so the session has two "
+        "branches; every cell shows its own answer. The conversation continues after turn 2.\n"
     )
     assert len(plays(load_notebook(tmp_path / "a.merged.ipynb")).turns) == 3
     assert {name: (tmp_path / name).read_bytes() for name in NAMES} == before
@@ -669,7 +673,7 @@ def test_nothing_is_replaced_unless_forced(kin, tmp_path, out):
     before = (tmp_path / out).read_bytes()
     code, said_, err = kin("merge", *NAMES, "-o", out)
     assert (code, said_) == (1, "")
-    assert err == f"{out} exists: nothing was written. Choose another name with -o, or --force it.\n"
+    assert err == f"Not merged: {out} exists.\nChoose another name with -o, or use --force.\n"
     assert (tmp_path / out).read_bytes() == before
     assert kin("merge", *NAMES, "-o", out, "--force")[::2] == (0, "")
     assert len(plays(load_notebook(tmp_path / out)).turns) == 3
@@ -682,7 +686,7 @@ def test_cells_to_choose_from_are_said_in_the_exit_code(kin, tmp_path):
         write_notebook(session_notebook(read_recording(nb), source_nb=nb), tmp_path / f"{name}.ipynb")
     code, out, _ = kin("merge", *NAMES)
     assert code == 3
-    assert out.endswith("1 cell was changed by both: search the notebook for **Merged:** and choose.\n")
+    assert out.endswith("1 cell was changed in both notebooks: search for **Merged:** in the notebook and choose.\n")
     assert "=3" not in out
 
 
@@ -736,6 +740,6 @@ def test_git_merges_with_it(kin, tmp_path, monkeypatch):
     git("switch", "main")
     commit("a")
     told = git("merge", "other")
-    assert "Merged. Both went on, so it has two branches" in told
+    assert "Merged. A and B both have new turns, so the session has two branches" in told
     assert ".merge_file" not in told, "a name that only git knows"
     assert said(plays(load_notebook(file)).records) == ["x", "p", "q"]

@@ -68,7 +68,7 @@ def ours(tmp_path) -> Path:
 def test_both_went_on_is_a_fork(base, ours, tmp_path, capsys):
     theirs = notebook(tmp_path / "b.ipynb", THEIRS)
     assert main(["merge", str(base), str(ours), str(theirs), "-o", str(tmp_path / "out.ipynb")]) == 0
-    assert "Both went on" in capsys.readouterr().out
+    assert "A and B both have new turns" in capsys.readouterr().out
     nb = load_notebook(tmp_path / "out.ipynb")
     merged = read_recording(nb)
     assert merged.records == (*TALK.records, OURS.turns[-1], THEIRS.turns[-1])
@@ -112,7 +112,7 @@ def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_n
     assert main(["merge", str(base), str(ours), str(base), "-o", str(out)]) == 0
     said = capsys.readouterr().out
     assert "Left out: 2 commands." in said
-    assert "has no answer in this recording, and a replay stops there" in said
+    assert "has no saved answer, so a replay stops there" in said
     sources = [cell["source"] for cell in load_notebook(out)["cells"]]
     assert sources[-1] == "%%kin\ndraft"
     assert not [source for source in sources if "%kin live" in source or "%kin cost" in source]

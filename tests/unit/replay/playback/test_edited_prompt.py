@@ -7,21 +7,21 @@ import pytest
 from kin_nb.replay.playback.player import describe_edited_prompt, prompt_diff
 from tests.unit.replay.sessions import turn
 
-HEAD = "This notebook is in playback and calls no model; turn 2 "
+HEAD = "The saved answer of this cell (turn 2) is for "
 
 
 def test_one_line_that_was_changed():
     assert describe_edited_prompt(turn(2, "Fix the build."), "Fix the tests.\n").splitlines() == [
-        f"{HEAD}was recorded in this cell, with another text:",
+        f"{HEAD}another prompt:",
         "  - Fix the build.",
         "  + Fix the tests.",
-        "Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 was asked.",
+        "Restore the text to show that answer, or use `%%kin --retry` to ask again from where turn 2 was asked.",
     ]
 
 
 def test_other_options_alone_are_named_as_such():
     said = describe_edited_prompt(turn(2, "Fix it.", options="--mode plan"), "Fix it.")
-    assert said.splitlines()[0] == f"{HEAD}was recorded in this cell, with other options on the %%kin line."
+    assert said.splitlines()[0] == f"{HEAD}other options on the %%kin line."
     assert len(said.splitlines()) == 2
 
 

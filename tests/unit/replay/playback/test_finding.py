@@ -74,7 +74,7 @@ def test_a_tampered_own_file_fails_though_an_untouched_copy_lies_beside_it(clien
 
 def test_an_own_file_with_another_digest_stops_and_names_the_cell(find, saved):
     own = saved("own.ipynb")
-    with pytest.raises(RecordingError, match=rf"own\.ipynb, cell 1: `%kin replay` asks for {SESSION}@0{{12}}"):
+    with pytest.raises(RecordingError, match=rf"own\.ipynb, cell 1: `%kin replay` names {SESSION}@0{{12}}"):
         find(digest="0" * 12, environ={"JPY_SESSION_NAME": str(own)})
 
 

@@ -35,7 +35,7 @@ async def test_each_request_gets_its_recorded_step_streaming_or_not():
 async def test_after_the_last_step_it_says_that_the_recording_ended():
     backend = ReplayBackend(turn(4, "p"))
     await backend.complete(**REQUEST)
-    with pytest.raises(ReplayEndedError, match="turn 4 was recorded with 1 steps"):
+    with pytest.raises(ReplayEndedError, match="turn 4 was recorded with 1 model requests"):
         await backend.complete(**REQUEST)
 
 

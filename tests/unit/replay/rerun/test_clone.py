@@ -179,7 +179,7 @@ def test_a_shallow_clone_is_enough(project, recorded, tmp_path):
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{project}", "clone")
     copy = copy_workspace(tmp_path / "clone", last, tmp_path / "copy").folder
     assert git(copy, "log", "--format=%s") == "three"
-    with pytest.raises(ReplayError, match="is not in it"):
+    with pytest.raises(ReplayError, match="does not contain the recorded commit"):
         copy_workspace(tmp_path / "clone", recorded, tmp_path / "copy2")
 
 
@@ -329,7 +329,7 @@ def test_a_linked_worktree_is_read_by_its_git_file(project, recorded, evil, tmp_
 
 def test_a_bare_repository_is_no_workspace_with_a_commit(project, recorded, tmp_path):
     git(tmp_path, "clone", "-q", "--bare", str(project), "bare.git")
-    with pytest.raises(ReplayError, match="is not the repository of this recording"):
+    with pytest.raises(ReplayError, match="does not contain the recorded commit"):
         copy_workspace(tmp_path / "bare.git", recorded, tmp_path / "copy")
 
 
@@ -385,7 +385,7 @@ def test_a_git_folder_that_is_nonsense_is_no_repository(name, text, project, rec
         return
     with pytest.raises(ReplayError) as caught:
         copy_workspace(project, recorded, tmp_path / "copy")
-    assert str(caught.value).isprintable()
+    assert all(map(str.isprintable, str(caught.value).splitlines()))
 
 
 def test_files_have_the_modes_of_git(project, tmp_path):

@@ -57,7 +57,7 @@ def test_programs_of_the_copy_use_the_linked_packages_and_the_copys_own_code(nam
     copied = copy_workspace(project, None, tmp_path / "copy")
     copy = copied.folder
     inside = copy / packages.relative_to(project)
-    assert copied.description == f"the files as they are now; linked, not copied: {name}"
+    assert copied.description == f"a copy of your current files (no git commit recorded); linked, not copied: {name}"
     expected = [str(copy / "src" / "own.py"), str(inside / "helper" / "__init__.py")]
     assert run(f"{name}/bin/python", "-c", "import own, helper", at=copy) == expected
     assert run(f"{name}/bin/tool", at=copy) == expected
@@ -95,7 +95,7 @@ def test_a_folder_of_that_name_that_is_no_environment_is_copied(project, tmp_pat
     (project / "env" / "settings.toml").write_text("x")
     copied = copy_workspace(project, None, tmp_path / "copy")
     assert not (copied.folder / "env" / "settings.toml").is_symlink()
-    assert copied.description == "the files as they are now"
+    assert copied.description == "a copy of your current files (no git commit recorded)"
 
 
 def test_node_modules_are_linked_by_package_also_in_folders_below(project, tmp_path):

@@ -313,14 +313,14 @@ async def test_what_a_subagent_changed_in_files_is_changed_again_for_the_calls_a
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (changed("b.bin", None, b"\0" * 9), "b.bin: the recording does not hold what was written there"),
-        (changed("big.txt", None, b"x\n" * 200_000), "big.txt: the recording does not hold what was written there"),
+        (changed("b.bin", None, b"\0" * 9), "b.bin: the recording does not contain its text"),
+        (changed("big.txt", None, b"x\n" * 200_000), "big.txt: the recording does not contain its text"),
         (
             changed("redacted", None, b"key\n").model_copy(update={"after": sha256(b"other\n")}),
-            "redacted: the recording does not hold what was written there",
+            "redacted: the recording does not contain its text",
         ),
-        (changed("~/.kin-code/memory/m.md", None, b"m\n"), "~/.kin-code/memory/m.md: it is outside of the workspace"),
-        (changed("/tmp/x", None, b"m\n"), "/tmp/x: it is outside of the workspace"),
+        (changed("~/.kin-code/memory/m.md", None, b"m\n"), "~/.kin-code/memory/m.md: it is outside the workspace"),
+        (changed("/tmp/x", None, b"m\n"), "/tmp/x: it is outside the workspace"),
     ],
     ids=["binary", "too large", "redacted", "home", "elsewhere"],
 )

@@ -105,9 +105,9 @@ def test_what_of_a_match_is_compared(load, pattern, compare, then, now, equal):
     ("text", "says"),
     [
         ("[[rule]\n", ":1: not valid TOML: "),
-        ("", ": there is no rule in it. Each rule is a [[rule]] table."),
-        ("rule = 1\n", ": there is no rule in it. Each rule is a [[rule]] table."),
-        (f"{BUILD}\n[[rules]]\n", ":7: 'rules' is not known. A file of rules holds [[rule]] tables only."),
+        ("", ": it contains no rules. Each rule is a [[rule]] table."),
+        ("rule = 1\n", ": it contains no rules. Each rule is a [[rule]] table."),
+        (f"{BUILD}\n[[rules]]\n", ":7: unknown key 'rules'. A rules file contains only [[rule]] tables."),
         (rule(pattern=None), ":1: rule a: pattern: Field required."),
         (rule(name=None), ":1: rule number 1: name: Field required."),
         (rule(name="two words"), ":2: rule two words: name: String should match pattern "),
@@ -119,14 +119,17 @@ def test_what_of_a_match_is_compared(load, pattern, compare, then, now, equal):
         (rule(pattern=["x", "y)("]), ":4: rule a: pattern: 'y)(' is not a regular expression: "),
         (rule(pattern="x{99999999999}"), ":4: rule a: pattern: 'x{99999999999}' is not a regular expression: "),
         (rule(signature="["), ":5: rule a: signature: '[' is not a regular expression: "),
-        (rule(pattern="x*"), ":4: rule a: pattern: it matches the empty text, so everywhere."),
-        (rule(pattern=[]), ":4: rule a: pattern: it matches the empty text, so everywhere."),
-        (rule(pattern=".+"), ":4: rule a: pattern: it lets any text differ. Say more of what stands around it."),
-        (rule(pattern="\\w+"), ":4: rule a: pattern: it lets any text differ. Say more of what stands around it."),
-        (rule(pattern="(\\S+)", compare="numbered"), ":4: rule a: pattern: it lets any text differ. "),
+        (rule(pattern="x*"), ":4: rule a: pattern: it matches the empty text, and so everywhere."),
+        (rule(pattern=[]), ":4: rule a: pattern: it matches the empty text, and so everywhere."),
+        (rule(pattern=".+"), ":4: rule a: pattern: it would let any text differ. Include more of the text around it."),
+        (
+            rule(pattern="\\w+"),
+            ":4: rule a: pattern: it would let any text differ. Include more of the text around it.",
+        ),
+        (rule(pattern="(\\S+)", compare="numbered"), ":4: rule a: pattern: it would let any text differ. "),
         (rule(compare="numbered"), ':4: rule a: pattern: compare = "numbered" needs exactly one group, and it has 0.'),
-        (f"{rule()}\n{rule()}", ":6: rule a: name: a rule of this file has this name."),
-        (rule(name="R1"), ":2: rule R1: name: a rule of the built-in rules has this name."),
+        (f"{rule()}\n{rule()}", ":6: rule a: name: this file already has a rule with this name."),
+        (rule(name="R1"), ":2: rule R1: name: the built-in rules already has a rule with this name."),
     ],
 )
 def test_a_bad_file_is_an_error_that_names_file_line_and_rule(load, tmp_path, text, says):
@@ -138,7 +141,7 @@ def test_a_bad_file_is_an_error_that_names_file_line_and_rule(load, tmp_path, te
 def test_two_files_have_no_rule_of_one_name(tmp_path):
     for name in ("a.toml", "b.toml"):
         (tmp_path / name).write_text(BUILD)
-    with pytest.raises(ReplayError, match=r"b\.toml:3: rule build: name: a rule of a\.toml has this name"):
+    with pytest.raises(ReplayError, match=r"b\.toml:3: rule build: name: a\.toml already has a rule with this name"):
         load_rules([tmp_path / "a.toml", tmp_path / "b.toml"])
 
 
@@ -157,6 +160,6 @@ def test_a_pattern_that_takes_too_long_is_ended_and_named(load, monkeypatch):
     drift = compare_call(then, now, load(BUILD + slow))
     assert (drift.kind, drift.line) == ("text", 1)
     assert drift.detail == (
-        "rule slow of mine.toml could not be applied within 1 s of processor time, so no rule of a file was used: "
+        "rule slow of mine.toml needs more than 1 s of processor time, so no rule from a file was used: "
         "line 1: recorded 'build 1', now 'build 2'"
     )

@@ -90,6 +90,7 @@ def test_servers_are_those_of_the_variable_as_the_setting_has_them():
 @pytest.mark.parametrize("text", ["git", "{}", "[1]", '[{"name": "git"}]', '[{"command": "x"}]', "[" * 100_000])
 def test_what_is_no_list_of_servers_is_one_error_that_says_how_to_write_them(text):
     with pytest.raises(
-        ReplayError, match=rf"^{SERVERS_VARIABLE} lists no MCP servers: .*\nWrite them as the setting mcp_servers"
+        ReplayError,
+        match=rf"(?s)^{SERVERS_VARIABLE} is not a list of MCP servers: .*\nWrite them as the setting mcp_servers",
     ):
         configured_servers({SERVERS_VARIABLE: text})

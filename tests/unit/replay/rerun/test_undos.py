@@ -90,7 +90,7 @@ def test_a_copied_undo_counts_once(undone):
         ({"turns": [1]}, "undo: it was changed"),
         ({"id": "0" * 16}, "undo: it was changed"),
         ({"at": "x"}, "undo: field at"),
-        ({"later": 1, "sha": "0" * 64}, "field later is of a later version"),
+        ({"later": 1, "sha": "0" * 64}, "field later is unknown to this version"),
     ],
 )
 def test_an_edit_is_named_by_its_cell(undone, change, says):
@@ -104,7 +104,7 @@ def test_an_edit_is_named_by_its_cell(undone, change, says):
 def test_an_undo_that_no_cell_holds_is_not_written(undone):
     nb = session_notebook(undone)
     held = {1: [undone.turns[0]], 2: [undone.turns[1]], 3: undone.moves[:2]}
-    with pytest.raises(RecordingError, match=r"No cell of this notebook holds undo\."):
+    with pytest.raises(RecordingError, match=r"No cell of this notebook has a place for undo"):
         write_recording(nb, held, undone)
 
 
@@ -245,7 +245,7 @@ CHANGED = FileChange(path="a", before="1" * 64, after="2" * 64)
         (undo(TWO, to=ONE), Drift("effect", detail="a: changed when recorded, not now")),
         (
             undo(TWO, to=ONE, files=(CHANGED.model_copy(update={"after": None}),)),
-            Drift("effect", detail="a: changed otherwise than recorded"),
+            Drift("effect", detail="a: changed differently than recorded"),
         ),
         (
             undo(TWO, to=ONE, kept=(KeptFile(path="a", why="it was changed since"),)),
@@ -402,7 +402,7 @@ def test_it_is_known_which_places_of_the_recording_were_run():
     ("record", "why"),
     [
         (redo(undo(ONE), 2), "There is nothing to redo"),
-        (undo(TWO, to=ONE), "turn 2 was not run before it"),
+        (undo(TWO, to=ONE), "turn 2 did not run in this replay"),
     ],
 )
 async def test_an_undo_that_cannot_be_done_is_drift(again, record, why):

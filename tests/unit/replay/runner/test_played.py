@@ -101,7 +101,7 @@ STOPPED = (
     "4 of 9 cells ran)."
 )
 BY_READING = [
-    "A replay stops at cell 3: a.csv is not there.",
+    "A replay stops at cell 3: a.csv does not exist.",
     "A replay stops at cell 6: no cell above it defines `x`.",
     "Cell 4 never ran here.",
 ]

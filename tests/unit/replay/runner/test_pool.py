@@ -101,7 +101,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("stream", "says"),
     [
-        (Terminal, "\r1 of 2 notebooks, 0 drifted, 0 failed\r2 of 2 notebooks, 0 drifted, 1 failed\n"),
+        (Terminal, "\r1 of 2 notebooks, 0 differ, 0 failed\r2 of 2 notebooks, 0 differ, 1 failed\n"),
         (io.StringIO, "1/2 a.ipynb: exit code 0\n2/2 b.ipynb: exit code 1\n"),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_worker_that_dies_or_prints_rubbish_is_a_failed_row(tmp_path, monkeypa
 def test_a_program_that_cannot_be_started_is_a_failed_row(monkeypatch, tmp_path):
     monkeypatch.setattr(pool, "WORKER", (str(tmp_path / "none"),))
     row = replay_in_process(Request("a.ipynb", ReplayOptions(), "."), None)
-    assert row.error == "no process can be started for it: No such file or directory"
+    assert row.error == "its process cannot be started: No such file or directory"
 
 
 @pytest.mark.long
@@ -175,7 +175,7 @@ signal.pause()
     reader.start()
     row = replay_in_process(asked, 4)
     reader.join(60)
-    assert row.error == "it took longer than 4 s, and was ended"
+    assert row.error == "it took longer than 4 s and was stopped"
     _, left = psutil.wait_procs(found, timeout=60)
     assert len(found) == 2
     assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []

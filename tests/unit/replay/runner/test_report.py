@@ -77,9 +77,9 @@ def test_the_table_counts_by_turn_and_names_each_drift():
 
 
 def test_the_last_word_is_what_this_way_of_replaying_proves():
-    assert "Every tool call came out as it was recorded." in report(("same", "equivalent"), (), "").text()
+    assert "Every tool call came out as recorded." in report(("same", "equivalent"), (), "").text()
     played = replace(report((), ("same", "differs", "not compared"), ""), mode="playback")
-    assert "1 of 2 code cells that were compared show what was saved." in played.text()
+    assert "1 of 2 compared code cells show the saved output." in played.text()
 
 
 def executed(*kin):
@@ -90,8 +90,8 @@ def executed(*kin):
 @pytest.mark.parametrize(
     ("kinds", "says"),
     [
-        (("refused", "same"), "1 call was refused, since nobody is asked here"),
-        (("refused", "text", "refused"), "2 calls were refused, since nobody is asked here"),
+        (("refused", "same"), "1 tool call was refused: no one can approve it here."),
+        (("refused", "text", "refused"), "2 tool calls were refused: no one can approve them here."),
         (("text",), ""),
     ],
 )
@@ -212,7 +212,7 @@ def test_cells_after_a_failure_were_not_run():
     results = compare_cells(stored, new_notebook(cells=[cell(), failed, cell()]), 1, tools=False)
     assert [(result.status, result.detail) for result in results] == [
         ("same", ""),
-        ("error", "NotRecorded: no"),
+        ("error", "no"),
         ("not run", ""),
     ]
 

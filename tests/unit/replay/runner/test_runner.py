@@ -73,7 +73,7 @@ def test_a_text_that_no_kernel_can_be_sent_stops_the_run_and_is_named(save, tmp_
         nb["cells"].append(new_code_cell("'\ud800'", id="half"))
 
     report = replay_notebook(save(change=half_a_pair), ReplayOptions(output_dir=tmp_path / "out"))
-    assert report.error == "cell 4: its text is no Unicode (half a surrogate pair), so no kernel can run it"
+    assert report.error == "cell 4: its text is not valid Unicode (half a surrogate pair), so a kernel cannot run it"
     assert report.exit_code == 1
 
 
@@ -102,7 +102,7 @@ def test_with_tools_the_kernel_works_in_a_copy_under_the_recorded_environment(sa
     assert (environment.notebook, environment.workspace) == (path, Path(cwd))
     assert not Path(cwd).exists()
     assert not (tmp_path / "made").exists()
-    assert report.workspace == "the files as they are now"
+    assert report.workspace == "a copy of your current files (no git commit recorded)"
 
 
 def test_commands_that_run_again_are_confined_as_the_persons_own_are(tmp_path, monkeypatch):
@@ -121,7 +121,9 @@ def test_commands_that_run_again_are_confined_as_the_persons_own_are(tmp_path, m
     config.write_text('[tools.bash]\nsandbox = "on"\nallowlist = ["rm"]\n')
     assert confined() == {"sandbox": "on"}, "and no other setting counts"
     config.write_text("[tools.bash\n")
-    with pytest.raises(ReplayError, match=r"Whether commands are to be confined cannot be read .*config\.toml"):
+    with pytest.raises(
+        ReplayError, match=r"(?s)The settings of the sandbox \(\[tools\.bash\]\) cannot be read: .*config\.toml"
+    ):
         confined()
 
 

@@ -81,7 +81,7 @@ def test_a_turn_that_is_played_again_changes_nothing_more(folder, scratch):
 def test_a_file_that_is_not_what_it_was_stays_and_is_named(folder, scratch):
     (folder / "a.txt").write_bytes(b"mine\n")
     outputs = scratch.play(changing(change("a.txt", b"theirs\n", b"new\n"), change("b.txt", None, b"b\n")))
-    assert said(outputs) == ["a.txt: it is not what it was when that was recorded"]
+    assert said(outputs) == ["a.txt: it was different when this was recorded"]
     assert outputs[0].metadata["kin"]["place"] == "turn 1"
     assert "a.txt" in outputs[0].data["text/plain"]
     assert (folder / "a.txt").read_bytes() == b"mine\n"
@@ -92,7 +92,7 @@ def test_a_patch_that_does_not_give_the_recorded_content_is_not_taken(folder, sc
     tampered = change("a.txt", None, b"good\n")
     patch = tampered.patch.replace("good", "evil")
     assert said(scratch.play(changing(tampered.model_copy(update={"patch": patch})))) == [
-        "a.txt: the recording does not hold what was written there"
+        "a.txt: the recording does not contain its text"
     ]
     assert not (folder / "a.txt").exists()
 
@@ -118,7 +118,7 @@ def test_nothing_is_written_through_a_link(folder, scratch, tmp_path):
 
 def test_a_binary_file_is_named_as_what_no_recording_holds(scratch):
     assert said(scratch.play(changing(FileChange(path="a.png", after="1" * 64, after_mode=MODE)))) == [
-        "a.png: the recording does not hold what was written there"
+        "a.png: the recording does not contain its text"
     ]
 
 

@@ -78,7 +78,7 @@ def test_a_name_is_taken_as_it_is_and_each_notebook_once():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "says"), [("no*.ipynb", "No notebook matches"), ("ord*.ipynb", "has a session in it")]
+    ("pattern", "says"), [("no*.ipynb", "No notebook matches"), ("ord*.ipynb", "No session notebook matches")]
 )
 def test_a_pattern_that_names_no_session_is_an_error(pattern, says):
     with pytest.raises(ReplayError, match=says):
@@ -93,5 +93,5 @@ def test_no_executed_copy_lands_on_another_input(tmp_path):
     Path("out").mkdir()
     Path("out/n.ipynb").symlink_to("../n.ipynb")
     for folder, hit in ((tmp_path / "a", "a/n"), (tmp_path / "elsewhere", "a/n"), (tmp_path / "out", "n")):
-        with pytest.raises(ReplayError, match=rf"^The executed notebook would overwrite {hit}\.ipynb\. Name another"):
+        with pytest.raises(ReplayError, match=rf"^The executed notebook would overwrite {hit}\.ipynb\.\nGive another"):
             output_folders(paths, folder)

@@ -173,7 +173,7 @@ def test_from_the_first_cell_with_a_mark_on_no_form_of_the_report_shows_text(red
     assert "ACME" not in everything
     assert TOKEN not in everything
     assert "cell 3: differs: stdout, line 1: saved 'above', now '[secret]'" in everything
-    why = "text not shown: this notebook was saved with something taken out (cell 5)"
+    why = "text hidden, because this notebook was saved with redactions (cell 5)"
     assert f"cell 5: differs: after drift: line 1, {why}" in everything
     assert f"cell 11: differs: after drift: {why}" in everything
     assert f"Stopped: cell 14: ExceptionGroup, {why}" in everything
@@ -195,7 +195,7 @@ def test_playing_without_the_patterns_of_an_earlier_save_shows_no_text(redacted,
     said = "\n".join(SaveCommand(str(path), path, **how).run())
     if "config" in how and sandbox.problem(path.parent, network=False):
         pytest.skip("nothing is confined here")
-    assert "KeyError, text not shown: this notebook was saved with something taken out (cell 3)" in said
+    assert "KeyError, text hidden, because this notebook was saved with redactions (cell 3)" in said
     assert CUSTOMER not in said
 
 
@@ -204,7 +204,7 @@ def test_checking_names_a_file_outside_of_the_copied_folder_as_not_checked(redac
     there, gone = f"../{tmp_path.name}.csv", f"../{tmp_path.name}-gone.csv"
     (tmp_path / there).write_text("a,b")
     _, said = redacted((f"open('{there}').read()", []), check=True)
-    assert f"Cell 3 not checked: it reads {there} outside of the copied folder." in said
+    assert f"Cell 3 not checked: it reads {there} outside the copied folder." in said
     _, said = redacted((f"open('{gone}').read()", []), check=True)
     assert "A replay stops at cell 3: FileNotFoundError" in said
 
@@ -307,7 +307,7 @@ def test_with_tools_no_card_no_progress_and_no_report_shows_it(redacted, tmp_pat
     code, everything = replayed(path, capfd, "--tools", "--approve", "recorded")
     assert code == 3, everything
     assert CUSTOMER not in everything
-    why = "text not shown: this notebook was saved with something taken out (cell 2)"
+    why = "text hidden, because this notebook was saved with redactions (cell 2)"
     assert f"turn 1, step 2, bash: text: line 1, {why}" in everything
     assert f"turn 1, step 3, bash: effect: {why}" in everything
     assert f"turn 1, step 4, python: effect: {why}" in everything
@@ -338,8 +338,8 @@ def test_what_would_bring_it_back_into_a_file_is_refused_before_anything_runs(re
     monkeypatch.setattr("kin_nb.replay.runner.run_notebook.prepare", None)
     assert main(["replay", str(path), "--live"]) == 1
     said = capsys.readouterr().err
-    assert "was saved with something taken out (cell 3)" in said
-    assert "nothing was run" in said
+    assert "was saved with redactions (cell 3)" in said
+    assert "Nothing was run" in said
     assert path.read_bytes() == before
 
 
@@ -352,7 +352,7 @@ def test_an_error_of_our_own_in_such_a_run_shows_its_class_alone(redacted, capsy
     monkeypatch.setattr("kin_nb.replay.runner.run_notebook.run_cells", fail)
     assert main(["replay", str(path)]) == 1
     said = capsys.readouterr()
-    assert "ValueError, text not shown" in said.err
+    assert "ValueError, text hidden" in said.err
     assert CUSTOMER not in said.out + said.err
 
 

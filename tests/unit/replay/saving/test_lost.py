@@ -81,7 +81,7 @@ def test_another_session_that_was_asked_the_same_and_answered_alike_is_not_repla
     path = write_notebook(session_notebook(theirs), tmp_path / "talk.ipynb")
     before = path.read_bytes()
     with pytest.raises(
-        RecordingError, match=r"^talk\.ipynb holds turn 2 of session theirs, .* kin-nb diff compares both\.$"
+        RecordingError, match=r"(?s)^Not saved: talk\.ipynb has turn 2 of session theirs, .* compare both: kin-nb diff$"
     ):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
@@ -91,9 +91,7 @@ def test_another_run_of_the_same_turn_in_one_session_is_not_replaced(tmp_path):
     again = recording(TALK.turns[0], TALK.turns[1].model_copy(update={"id": "b" * 16, "seq": 3}))
     assert missing(TALK, again) == "turn 2"
     path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
-    with pytest.raises(
-        RecordingError, match=r"holds turn 2 of session 5b1c-ses, .* kin-nb merge joins two runs of one"
-    ):
+    with pytest.raises(RecordingError, match=r"(?s)has turn 2 of session 5b1c-ses, .* combine both: kin-nb merge"):
         write_notebook(session_notebook(again), path)
 
 
@@ -112,7 +110,7 @@ def test_what_moved_the_conversation_and_what_a_later_version_recorded_are_not_l
     other = undo(TALK.turns[1], to=TALK.turns[0], id="c" * 16)
     assert missing(held, recording(*TALK.turns, other, unknown_records=LATER)) == "undo"
     path = write_notebook(session_notebook(held), tmp_path / "talk.ipynb")
-    with pytest.raises(RecordingError, match=r"holds undo, a record of type later of session 5b1c-ses, which"):
+    with pytest.raises(RecordingError, match=r"has undo, a record of type later of session 5b1c-ses, which"):
         write_notebook(session_notebook(TALK), path)
 
 
@@ -136,7 +134,9 @@ def test_what_only_an_output_holds_is_not_lost_either(tmp_path, kept):
     path = tmp_path / "talk.ipynb"
     path.write_text(json.dumps(nb))
     before = path.read_bytes()
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds clear of session 5b1c-ses, which this one has not"):
+    with pytest.raises(
+        RecordingError, match=r"^Not saved: talk\.ipynb has clear of session 5b1c-ses, which this session does not have"
+    ):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
     write_notebook(session_notebook(recording(*TALK.turns, cleared)), path)
@@ -182,7 +182,9 @@ def test_a_damaged_notebook_of_another_session_is_not_replaced(tmp_path, damage)
     theirs = recording(*(each.model_copy(update={"id": f"f{each.id[1:]}", "parent": None}) for each in LONGER.turns))
     path = write_notebook(session_notebook(as_session("theirs", theirs)), tmp_path / "talk.ipynb")
     before = spoilt(path, damage)
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds turns .*2, 3.* of session theirs, which this one"):
+    with pytest.raises(
+        RecordingError, match=r"(?s)^Not saved: talk\.ipynb has turns .*2, 3.* of session theirs, which this session"
+    ):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
 
@@ -191,7 +193,10 @@ def test_a_damaged_notebook_of_another_session_is_not_replaced(tmp_path, damage)
 def test_nor_is_one_that_goes_on_further_from_the_same_turns(tmp_path, damage):
     path = write_notebook(session_notebook(as_session("theirs", LONGER)), tmp_path / "talk.ipynb")
     before = spoilt(path, damage)
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds turn 3.* of session theirs, which this one has not"):
+    with pytest.raises(
+        RecordingError,
+        match=r"(?s)^Not saved: talk\.ipynb has turn 3.* of session theirs, which this session does not have",
+    ):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
 
@@ -199,7 +204,7 @@ def test_nor_is_one_that_goes_on_further_from_the_same_turns(tmp_path, damage):
 def test_what_a_merge_left_unfinished_is_replaced_by_none(tmp_path):
     path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
     before = spoilt(path, nbmerged)
-    with pytest.raises(RecordingError, match=r"may be lost: nothing was written\. nbmerge left a conflict in"):
+    with pytest.raises(RecordingError, match=r"Not saved: nbmerge left a conflict in"):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
 
@@ -209,7 +214,7 @@ def test_one_whose_sidecar_is_not_here_is_replaced_by_what_has_its_records_alone
     (tmp_path / "talk.kin.json").unlink()
     before = path.read_bytes()
     other = recording(*(each.model_copy(update={"id": f"f{each.id[1:]}", "parent": None}) for each in session.turns))
-    with pytest.raises(RecordingError, match=r"^talk\.kin\.ipynb holds turns 1, 2 of session 5b1c-ses"):
+    with pytest.raises(RecordingError, match=r"^Not saved: talk\.kin\.ipynb has turns 1, 2 of session 5b1c-ses"):
         write_notebook(session_notebook(as_session("another", other)), path)
     assert path.read_bytes() == before
     write_notebook(session_notebook(session), path)
@@ -220,7 +225,10 @@ def test_one_whose_sidecar_is_not_here_is_replaced_by_what_has_its_records_alone
 def test_a_damaged_notebook_is_repaired_by_a_save_of_its_session_and_of_no_less(tmp_path, damage):
     path = write_notebook(session_notebook(LONGER), tmp_path / "talk.ipynb")
     before = spoilt(path, damage)
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds turn 3 of session 5b1c-ses, which this one has not"):
+    with pytest.raises(
+        RecordingError,
+        match=r"^Not saved: talk\.ipynb has turn 3 of session 5b1c-ses, which this session does not have",
+    ):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
     write_notebook(session_notebook(LONGER), path)
@@ -234,7 +242,7 @@ def test_a_damaged_turn_is_known_by_its_id_also_when_another_cell_asks_it_now(tm
     write_notebook(session_notebook(replace(TALK, records=moved)), path)
     before = spoilt(path, another_word)
     other = recording(TALK.turns[0], answered(2, "Nothing.", id="b" * 16))
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds turn 2 of session 5b1c-ses"):
+    with pytest.raises(RecordingError, match=r"^Not saved: talk\.ipynb has turn 2 of session 5b1c-ses"):
         write_notebook(session_notebook(other), path)
     assert path.read_bytes() == before
 
@@ -242,7 +250,7 @@ def test_a_damaged_turn_is_known_by_its_id_also_when_another_cell_asks_it_now(tm
 def test_a_record_that_is_none_any_more_is_nobodys_to_replace(tmp_path):
     path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
     before = spoilt(path, no_record_any_more)
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds what does not read in cell 2 of session"):
+    with pytest.raises(RecordingError, match=r"^Not saved: talk\.ipynb has an unreadable record in cell 2 of session"):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
 
@@ -251,14 +259,14 @@ def test_a_damaged_undo_is_known_too_and_what_a_later_version_wrote_stays(tmp_pa
     held = recording(*TALK.turns, UNDO)
     path = write_notebook(session_notebook(held), tmp_path / "talk.ipynb")
     before = spoilt(path, lambda raw: records(raw)[-1].update(turns=[1]))
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds undo of session"):
+    with pytest.raises(RecordingError, match=r"^Not saved: talk\.ipynb has undo of session"):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
     write_notebook(session_notebook(held), path)
     spoilt(path, lambda raw: records(raw)[0].update(prompt="x"))
     before = spoilt(path, lambda raw: records(raw)[1].update(colour="red"))
     with pytest.raises(
-        RecordingError, match="would lose what a later version wrote: cell 3, turn 2: field colour is of"
+        RecordingError, match="has data of another kin_nb version: cell 3, turn 2: field colour is unknown"
     ):
         write_notebook(session_notebook(held), path)
     assert path.read_bytes() == before
@@ -268,6 +276,6 @@ def test_a_damaged_undo_is_known_too_and_what_a_later_version_wrote_stays(tmp_pa
 def test_a_notebook_in_another_format_is_left_alone(tmp_path, form):
     path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
     before = spoilt(path, lambda raw: raw["metadata"]["kin"].update(format=form))
-    with pytest.raises(RecordingError, match=rf"would lose what a later version wrote: Recorded in format {form} by"):
+    with pytest.raises(RecordingError, match=rf"has data of another kin_nb version: Recorded in format {form} by"):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before

@@ -170,7 +170,7 @@ def test_a_save_from_the_log_onto_a_notebook_of_the_session_keeps_what_a_person_
 
 def test_a_save_from_the_log_onto_another_sessions_notebook_takes_nothing_from_it(worked_in, logged):
     logged("other", "else")
-    with pytest.raises(ReplayError, match="holds turn 1 of session abc-1"):
+    with pytest.raises(ReplayError, match="has turn 1 of session abc-1"):
         SaveCommand("other", worked_in).run()
     assert "# A heading" in sources(worked_in)
 

@@ -74,7 +74,7 @@ def test_a_cell_that_was_added_to_the_session_notebook_is_not_dropped_by_the_nex
     with pytest.raises(RecordingError) as refused:
         saved(live(prompts=("first", "second")), LONGER, FORMS[form])
     assert str(refused.value) == (
-        "n.kin.ipynb holds 2 cells written into it that would go: nothing was written. The first: # Checked by hand. "
+        "Not saved: 2 cells that you wrote in n.kin.ipynb would be lost. The first: # Checked by hand\n"
         "Choose another name; or copy them to the notebook that you save from, or remove them from n.kin.ipynb."
     )
     assert path.read_bytes() == before
@@ -83,7 +83,7 @@ def test_a_cell_that_was_added_to_the_session_notebook_is_not_dropped_by_the_nex
 def test_a_cell_that_was_changed_there_is_named_by_its_new_text(saved):
     path = saved(live(new_code_cell("x = 1", id="x")))
     edit(path, lambda cells: cells[-1].update(source=["x = 2\n", "y = 3"]))
-    with pytest.raises(RecordingError, match=r"holds 1 cell written into it .* It is: x = 2 ⏎ y = 3\. Choose"):
+    with pytest.raises(RecordingError, match=r"(?s)1 cell that you wrote in .* It is: x = 2 ⏎ y = 3\nChoose"):
         saved(live(new_code_cell("x = 1", id="x")))
 
 
@@ -129,7 +129,7 @@ def test_it_stays_its_own_whatever_becomes_of_its_id(saved, spoil):
     edit(path, lambda cells: [spoil[1](cell) for cell in cells])
     SaveCommand(str(path), path).run()
     assert [cell["source"] for cell in user_cells(load_notebook(path))] == ["# Checked by hand", "y = 1"]
-    with pytest.raises(RecordingError, match="holds 2 cells"):
+    with pytest.raises(RecordingError, match="2 cells that you wrote in"):
         saved(live(new_code_cell("x = 1", id="x")))
 
 
@@ -179,7 +179,7 @@ def test_a_draft_in_the_notebook_that_is_written_anew_from_itself_is_for_its_aut
     with pytest.raises(RecordingError) as refused:
         command.run()
     assert str(refused.value) == (
-        "n.kin.ipynb holds 1 cell written into it that would go: nothing was written. It is: %%kin ⏎ first, better. "
+        "Not saved: 1 cell that you wrote in n.kin.ipynb would be lost. It is: %%kin ⏎ first, better\n"
         "Choose another name; or run it, or restore its text, or remove it where nothing was recorded."
     )
 
@@ -192,7 +192,7 @@ def test_what_is_redacted_from_it_is_not_lost(saved):
     assert sources(path)[-1] == "[redacted] and [redacted]: checked, see [redacted]"
     other = live(new_markdown_cell("[redacted] and more: checked, see ACME", id="x"))
     assert len(user_cells(load_notebook(path))) == 1
-    with pytest.raises(RecordingError, match="holds 1 cell"):
+    with pytest.raises(RecordingError, match="1 cell that you wrote in"):
         saved(other)
 
 
@@ -271,7 +271,7 @@ def test_after_a_merge_what_only_one_side_had_is_not_dropped_by_the_other(saved,
     b = saved(live(new_code_cell("theirs()", id="t"), prompts=("first", "second")), LONGER, name="b.ipynb")
     assert merge(base, a, b, a, force=True) == 0
     assert "theirs()" in sources(a)
-    with pytest.raises(RecordingError, match=r"holds 1 cell .*: theirs\(\)\."):
+    with pytest.raises(RecordingError, match=r"(?s)1 cell that you wrote in .*: theirs\(\)\n"):
         saved(live(prompts=("first", "second")), LONGER, name="a.ipynb")
     assert [cell["source"] for cell in user_cells(load_notebook(a))] == ["%%kin\nsecond", "theirs()"]
     assert load_notebook(tmp_path / "a.ipynb")["metadata"]["kin"][KEY]

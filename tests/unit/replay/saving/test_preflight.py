@@ -33,7 +33,7 @@ def notes_on(tmp_path, *sources: str, **more) -> list[str]:
     ],
 )
 def test_a_file_that_is_not_there_is_named_with_its_cell(tmp_path, code):
-    assert notes_on(tmp_path, "x = 1", code) == ["A replay stops at cell 4: data.csv is not there."]
+    assert notes_on(tmp_path, "x = 1", code) == ["A replay stops at cell 4: data.csv does not exist."]
     (tmp_path / "data.csv").write_text("a,b\n")
     assert notes_on(tmp_path, "x = 1", code) == []
 
@@ -126,7 +126,7 @@ def test_cells_that_failed_or_never_ran_are_named_and_stop_nothing(tmp_path):
     made = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
     found = check_cells(made, tmp_path)
     assert found.lines() == [
-        "Cell 3 ended in an error and may fail again: tagged raises-exception, so a replay runs on.",
+        "Cell 3 ended in an error and may fail again: tagged raises-exception, so a replay continues.",
         "Cell 4 never ran here: a replay runs it.",
     ]
     assert not found.stops
@@ -169,7 +169,7 @@ def test_of_many_cells_the_first_are_named_and_the_others_counted(tmp_path):
 
 def test_a_question_to_a_person_is_named(tmp_path):
     assert notes_on(tmp_path, "name = input('Who? ')") == [
-        "A replay stops at cell 3: it asks by input(), and nobody answers in a replay."
+        "A replay stops at cell 3: it calls input(), and no one can answer in a replay."
     ]
     assert notes_on(tmp_path, "def ask():\n    return input()") == []
     assert notes_on(tmp_path, "def input(): return 1", "input()") == []
@@ -177,7 +177,7 @@ def test_a_question_to_a_person_is_named(tmp_path):
 
 def test_a_module_that_is_not_installed_is_named_and_not_imported(tmp_path):
     assert notes_on(tmp_path, "import not_here.at_all as n, json") == [
-        "A replay stops at cell 3: no module `not_here` is installed here."
+        "A replay stops at cell 3: module `not_here` is not installed here."
     ]
     (tmp_path / "not_here.py").write_text("raise SystemExit")
     assert notes_on(tmp_path, "import not_here.at_all as n, json") == []
@@ -226,5 +226,5 @@ def test_what_was_read_of_a_cell_that_ran_is_left_out(tmp_path):
 
 def test_a_conversion_writes_no_file(tmp_path):
     assert notes_on(tmp_path, "import pandas as pd\npd.to_datetime([])", "text = open('data.csv').read()") == [
-        "A replay stops at cell 4: data.csv is not there."
+        "A replay stops at cell 4: data.csv does not exist."
     ]

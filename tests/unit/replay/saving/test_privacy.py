@@ -95,12 +95,12 @@ def test_what_a_pattern_matches_is_nowhere_in_the_saved_notebook_and_the_report_
     assert not ACME.search(json.dumps(saved))
     assert f"%%kin\nFind {REDACTED}" in [cell["source"] for cell in saved["cells"]]
     report = cleaner.report()
-    assert report[0] == "Taken out:"
+    assert report[0] == "Redacted:"
     assert "  turn 1, prompt: 1 match of ACME-\\d+" in report
     assert "  cell 3, outputs, text: 2 matches of ACME-\\d+" in report
-    stays = ["Left in metadata of other programs, which is theirs:", "  notebook metadata: 1 match of ACME-\\d+"]
+    stays = ["Not redacted, in metadata of other programs:", "  notebook metadata: 1 match of ACME-\\d+"]
     assert report[-3:-1] == stays
-    assert report[-1] == "That changed code, which may fail now: cell 3. Run the notebook once before you share it."
+    assert report[-1] == "Code was redacted and may fail now: cell 3. Run the notebook once before you share it."
     assert not any("ACME-1" in line or "ACME-2" in line for line in report)
 
 
@@ -214,7 +214,7 @@ def test_secrets_are_counted_and_never_shown():
     cleaner = NotebookRedactor((), secrets=lambda text: text.replace("hunter22", "[secret]"))
     nb = new_notebook(cells=[new_code_cell("login('hunter22', 'hunter22')", id="x")])
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
-    assert cleaner.report()[:-1] == ["Taken out:", "  cell 1: 2 secrets"]
+    assert cleaner.report()[:-1] == ["Redacted:", "  cell 1: 2 secrets"]
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -298,7 +298,7 @@ def test_a_secret_with_signs_that_html_escapes_goes_as_pandas_writes_it(secret):
     cleaner = NotebookRedactor((), secrets=Redactor((secret,), Path("/")).text)
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
     assert nb["cells"][0]["outputs"][0]["data"] == {"text/html": "<td>[secret]</td>"}
-    assert cleaner.report() == ["Taken out:", "  cell 1, outputs, text/html: 1 secret"]
+    assert cleaner.report() == ["Redacted:", "  cell 1, outputs, text/html: 1 secret"]
 
 
 def test_a_secret_that_tags_split_takes_the_markup_with_it_and_is_counted_once():
@@ -309,7 +309,7 @@ def test_a_secret_that_tags_split_takes_the_markup_with_it_and_is_counted_once()
     data = nb["cells"][0]["outputs"][0]["data"]
     assert data == {"text/html": "key: [secret]", "image/svg+xml": "<svg>[secret] <b>hun</b></svg>"}
     places = [f"  cell 1, outputs, {kind}: 1 secret" for kind in shown]
-    assert cleaner.report() == ["Taken out:", *places]
+    assert cleaner.report() == ["Redacted:", *places]
 
 
 def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_printed():
@@ -360,10 +360,10 @@ def test_code_that_was_changed_is_named_and_text_and_prompts_are_not():
     nb = new_notebook(cells=[*texts, new_code_cell("df['ACME-1']", id="c"), new_code_cell("df['b']", id="b")])
     cleaner = NotebookRedactor((ACME,))
     clean_notebook(nb, recording(turn(1, "Ask ACME-1")), cleaner)
-    assert cleaner.report()[-1].startswith("That changed code, which may fail now: cell 3. ")
+    assert cleaner.report()[-1].startswith("Code was redacted and may fail now: cell 3. ")
     text_only = NotebookRedactor((ACME,))
     clean_notebook(new_notebook(cells=[new_markdown_cell("ACME-1", id="m")]), recording(turn(1, "a")), text_only)
-    assert text_only.report() == ["Taken out:", "  cell 1: 1 match of ACME-\\d+"]
+    assert text_only.report() == ["Redacted:", "  cell 1: 1 match of ACME-\\d+"]
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_a_call_without_its_result_is_compared_by_hash():
     )
     assert compare_call(bare, call(output="a.py")).kind == "same"
     drift = compare_call(bare, call(output="b.py"))
-    assert (drift.kind, drift.detail) == ("text", "another result; the recording has its hash alone")
+    assert (drift.kind, drift.detail) == ("text", "another result; the recording has only the hash")
     assert compare_call(bare, call(output="a.py", exit=1)).kind == "effect"
 
 

@@ -256,7 +256,7 @@ def test_prompts_and_commands_that_were_never_run_are_named():
     found = read_saved(nb).records_by_cell
     assert unanswered_cells(nb, found) == [6, 7, 8]
     assert describe_unanswered(nb, found) == (
-        "Cells 6, 7, 8 have no answer in this recording, and a replay stops there. Run or remove it, and save again."
+        "Cells 6, 7, 8 have no saved answer, so a replay stops there. Run or remove them, and save again."
     )
     whole = session_notebook(TALK, source_nb=new_notebook(cells=asked))
     assert describe_unanswered(whole, read_saved(whole).records_by_cell) == ""

@@ -20,7 +20,9 @@ from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, witho
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, recording, turn
 
-PUT_BACK = r"^talk\.ipynb was saved {} \(cell {}\), and what this would write was not: nothing was written\. Save with {} again"
+PUT_BACK = (
+    r"^Not saved: talk\.ipynb was saved {} \(cell {}\), and this save would bring that back\.\nSave with {} again"
+)
 FORMS = {"plain": SaveOptions(), "portable": SaveOptions(portable=True), "sidecar": SaveOptions(sidecar=True)}
 
 
@@ -46,9 +48,7 @@ def test_text_that_was_taken_out_is_not_put_back(tmp_path, form):
     path = written(tmp_path, redacted(TALK, "ACME"), FORMS[form])
     before = path.read_text()
     cell = 4 if form == "portable" else 3
-    with pytest.raises(
-        RecordingError, match=PUT_BACK.format("with text taken out", f"{cell}, turn 2", "--redact PATTERN")
-    ):
+    with pytest.raises(RecordingError, match=PUT_BACK.format("with redactions", f"{cell}, turn 2", "--redact PATTERN")):
         written(tmp_path, TALK, FORMS[form])
     assert path.read_text() == before
 
@@ -80,14 +80,14 @@ def test_a_secret_that_is_not_known_any_more_is_not_put_back(tmp_path):
         tmp_path,
         clean_notebook(empty_notebook(), TALK, NotebookRedactor(secrets=lambda text: text.replace("ACME", SECRET))),
     )
-    with pytest.raises(RecordingError, match="was saved with text taken out"):
+    with pytest.raises(RecordingError, match="was saved with redactions"):
         written(tmp_path, TALK)
 
 
 @pytest.mark.parametrize("patterns", [["at 5"], ["AC"], ["Call"], ["ACME at"]])
 def test_another_pattern_that_leaves_some_of_it_is_not_enough(tmp_path, patterns):
     written(tmp_path, redacted(TALK, "ACME"))
-    with pytest.raises(RecordingError, match="was saved with text taken out"):
+    with pytest.raises(RecordingError, match="was saved with redactions"):
         written(tmp_path, redacted(TALK, *patterns))
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_record_is_repaired_without_what_was_taken_out(tmp_path):
     nb = session_notebook(redacted(TALK, "ACME"))
     nb["cells"][2]["metadata"]["kin"]["records"][0]["milliseconds"] = 5
     path = write_notebook(nb, tmp_path / "talk.ipynb")
-    with pytest.raises(RecordingError, match="was saved with text taken out"):
+    with pytest.raises(RecordingError, match="was saved with redactions"):
         written(tmp_path, TALK)
     written(tmp_path, redacted(TALK, "ACME"))
     assert [each.prompt for each in read_recording(load_notebook(path)).turns] == [

@@ -81,7 +81,7 @@ def test_secrets_go_out_of_what_widgets_show(session, widgets):
     saved = session_notebook(clean_notebook(nb, session, cleaner), source_nb=nb)
     assert KEY not in json.dumps(saved)
     assert "[secret]" in json.dumps(saved["metadata"]["widgets"])
-    assert cleaner.report()[0] == "Taken out:"
+    assert cleaner.report()[0] == "Redacted:"
     assert cleaner.report()[1].startswith("  widgets: ")
     kept = saved["metadata"]["widgets"][STATE]["state"]
     assert {name: model["model_name"] for name, model in kept.items()}.items() <= {

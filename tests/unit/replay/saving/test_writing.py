@@ -68,7 +68,7 @@ def test_a_sidecar_whose_texts_another_notebook_needs_is_left_alone(session, tmp
     first = tmp_path / other
     first.write_bytes(path.read_bytes())
     before = {each: each.read_bytes() for each in tmp_path.iterdir()}
-    with pytest.raises(RecordingError, match=rf"^{other} keeps its texts in talk\.kin\.json: nothing was written"):
+    with pytest.raises(RecordingError, match=rf"^Not saved: {other} stores its texts in talk\.kin\.json"):
         write_notebook(session_notebook(without_results(session), options=SIDECAR), tmp_path / "talk.kin.ipynb")
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
     first.unlink()
@@ -80,7 +80,7 @@ def test_a_sidecar_whose_texts_another_notebook_needs_is_left_alone(session, tmp
 def test_a_file_that_has_the_sidecars_name_and_is_none_is_left_alone(session, tmp_path, content):
     arm = tmp_path / "arm.kin.json"
     arm.write_text(content)
-    with pytest.raises(RecordingError, match=r"^arm\.kin\.json exists and is no sidecar: nothing was written\."):
+    with pytest.raises(RecordingError, match=r"^Not saved: arm\.kin\.json exists and is not a sidecar file\."):
         write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "arm.ipynb")
     assert (arm.read_text(), list(tmp_path.iterdir())) == (content, [arm])
     arm.write_text("")
@@ -129,10 +129,10 @@ def test_nothing_is_written_that_would_not_be_read_again(session, tmp_path, monk
     monkeypatch.setattr("kin_nb.replay.saving.writing.MAX_BYTES", size)
     write_notebook(session_notebook(session), path)
     monkeypatch.setattr("kin_nb.replay.saving.writing.MAX_BYTES", size - 1)
-    with pytest.raises(RecordingError, match=r"^talk\.kin\.ipynb would have 0\.0 MB, .*: nothing was written\. Clear"):
+    with pytest.raises(RecordingError, match=r"(?s)^Not saved: talk\.kin\.ipynb would have 0\.0 MB; .*\.\nClear"):
         write_notebook(session_notebook(session), path)
     monkeypatch.setattr("kin_nb.replay.saving.writing.MAX_BYTES", len(LONG))
-    with pytest.raises(RecordingError, match=r"^talk\.kin\.json would have"):
+    with pytest.raises(RecordingError, match=r"^Not saved: talk\.kin\.json would have"):
         write_notebook(session_notebook(session, options=SIDECAR), path)
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
 
@@ -148,7 +148,9 @@ def test_whatever_a_notebook_is_called_its_sidecar_is_read(session, tmp_path, na
 
 @pytest.mark.parametrize("name", ["a\\b", "a\nb", "a\x1b]0;b"])
 def test_a_name_that_no_sidecar_can_have_is_refused_before_anything_is_written(session, tmp_path, name):
-    with pytest.raises(RecordingError, match=r"^No sidecar can be called [^\n\x1b]*\.kin\.json: choose another name"):
+    with pytest.raises(
+        RecordingError, match=r"^A sidecar file cannot be called [^\n\x1b]*\.kin\.json\.\nChoose another name"
+    ):
         write_notebook(session_notebook(session, options=SIDECAR), tmp_path / f"{name}.ipynb")
     assert list(tmp_path.iterdir()) == []
 
@@ -218,5 +220,5 @@ def test_what_is_merged_through_a_link_finds_its_workspace_too(linked, tmp_path)
 
 def test_the_notebook_that_is_open_is_known_through_links(linked):
     link, real = linked
-    with pytest.raises(RecordingError, match="is the notebook that is open"):
+    with pytest.raises(RecordingError, match="is the open notebook"):
         write_notebook(session_notebook(recording(turn(1, "a"))), link, open_file=real)
