@@ -88,7 +88,7 @@ def test_another_session_that_was_asked_the_same_is_not_written_over(asked, mode
     model_server.enqueue("I do not look.")
     for code in ("%reload_ext kin_nb", ASK):
         run(asked, code)
-    assert "talk.ipynb holds turn 1 of session" in failed(asked, "%kin save talk.ipynb")
+    assert "talk.ipynb has turn 1 of session" in failed(asked, "%kin save talk.ipynb")
     assert (tmp_path / "talk.ipynb").read_bytes() == before
 
 

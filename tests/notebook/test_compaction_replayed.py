@@ -110,9 +110,7 @@ def test_in_playback_a_command_that_was_not_recorded_does_nothing_and_says_so(li
     asked = len(lived.requests)
     said = error_text(playing.run(f"%kin {command}"))
     name = "undo 1" if command == "undo" else command
-    assert said.startswith(
-        f"Nothing was done: this cell has no recorded {name}, and this notebook plays a"
-    )
+    assert said.startswith(f"Nothing was done: this cell has no recorded {name}, and this notebook plays a")
     assert "To continue from its end: `%kin live`" in said
     assert len(lived.requests) == asked
 

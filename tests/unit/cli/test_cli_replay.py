@@ -153,6 +153,6 @@ def test_what_cannot_be_replayed_is_said_with_what_to_do(save, kin, workspace):
     assert summary == "4 notebooks: 4 failed."
     says = dict(zip(names, rows, strict=True))
     assert "Restore it from a copy" in says["cut.ipynb"]
-    assert "holds no recording" in says["foreign.ipynb"]
+    assert "no recording" in says["foreign.ipynb"]
     assert "pdate kin_nb" in says["later.ipynb"]
     assert "gone not found.\nGive it: kin-nb replay --workspace PATH" in says["nowhere.ipynb"]
