@@ -55,7 +55,7 @@ def test_the_advice_to_go_live_works_and_live_says_so(page, model_server, sessio
     advised = page.said.splitlines()[1].split("`")[1]
     assert type_and_run(page, advised) == "ok"
     where = f"session {session}" if session else "this notebook"
-    assert f"Live: prompts in {where} ask the model" in page.said
+    assert f"Playback left: {where} asks the model from here on" in page.said
     model_server.enqueue("Good day.")
     assert type_and_run(page, f"%%kin{option}\nHello?") == "ok"
     assert "Good day." in page.said
