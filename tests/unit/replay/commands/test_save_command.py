@@ -213,7 +213,7 @@ def test_all_sessions_that_the_outputs_hold_are_saved_and_play_and_prompts_witho
 
 def test_a_notebook_whose_outputs_carry_nothing_is_named(lived):
     lived.write_text(json.dumps(new_notebook(cells=[new_code_cell("1", id="a")])))
-    with pytest.raises(NoRecordingError, match=r"(?s)^mine\.ipynb: .* no recorded answer in its outputs"):
+    with pytest.raises(NoRecordingError, match=r"(?s)^mine\.ipynb: .* no recorded answer either"):
         SaveCommand(str(lived)).run()
     assert list(lived.parent.iterdir()) == [lived]
 

@@ -105,14 +105,14 @@ def test_a_session_that_is_unknown(logged, home, tmp_path, session):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "does not begin with a session's header"),
-        ("not json\n", "does not begin with a session's header"),
-        (f"{TURN}\n" + '{"type": "run", "call": {"id": "c1"}}\n', "does not begin with a session's header"),
+        ("", "the session header is missing"),
+        ("not json\n", "the session header is missing"),
+        (f"{TURN}\n" + '{"type": "run", "call": {"id": "c1"}}\n', "the session header is missing"),
         (f"{SESSION}\n{TURN}\n{TURN}\n", "is not a log that this version can read"),
         (json.dumps({"type": "session", "session": "abc"}) + f"\n{TURN}\n", "is not a log that this version can read"),
         (
             json.dumps({"type": "turn", "record": {"turn": "x"}}) + "\n",
-            "record 1, of type turn, is not one of this version",
+            "record 1, of type turn, is not valid in this version",
         ),
         (f"{SESSION}\n", "abc has no turns"),
     ],
