@@ -33,7 +33,8 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         hint = self.hint or f"`{self.prog} --help` lists what it takes."
-        self.exit(USAGE, f"{self.prog}: {self._plain(message).rstrip('.')}.\n{hint}\n")
+        text = self._plain(message).rstrip(".")
+        self.exit(USAGE, f"{self.prog}: {text}{'' if text.endswith('?') else '.'}\n{hint}\n")
 
     def _plain(self, message: str) -> str:
         for pattern, text in _REWRITES:

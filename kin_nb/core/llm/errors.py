@@ -1,7 +1,7 @@
-"""What can go wrong with a model server, one class for each thing that the user does about it.
+"""Errors of model servers: one class for each kind of remedy.
 
-`str(error)` is two lines: what happened and where, then what to do. No key, no stack trace, whatever the server said. The first
-part makes one line of text from what a server, a connection or httpx says.
+`str(error)` is two lines: what happened and where, then what to do. It never contains a key or a stack trace. The first part of the
+module turns the answers of servers and the errors of httpx into one line of text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-LONGEST_ASKED = 1e9  # seconds
+MAX_RETRY_AFTER = 1e9  # seconds
 _SHORTEST_SECRET = 8  # characters: shorter header values are words like "true"
 _HTTP_ERROR = re.compile("[45][0-9]{2}")
 _STATUSES = {
@@ -41,40 +41,40 @@ _STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""What Anthropic calls its statuses inside a stream."""
+"""The HTTP status of each error type in an Anthropic stream."""
 
 
 def retry_after_seconds(value: str | None, now: float) -> float | None:
-    """Retry-After as seconds from `now`, from a number or an HTTP date (RFC 9110, 10.2.3); None when it is neither.
+    """Parse Retry-After, a number or an HTTP date (RFC 9110, 10.2.3), as seconds from `now`; None if it is neither.
 
-    At most LONGEST_ASKED, whatever the server says.
+    At most MAX_RETRY_AFTER.
     """
     value = (value or "").strip()
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
-        return min(float(value), LONGEST_ASKED)
+        return min(float(value), MAX_RETRY_AFTER)
     try:
         when = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return None
     seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now
-    return min(max(0.0, seconds), LONGEST_ASKED)
+    return min(max(0.0, seconds), MAX_RETRY_AFTER)
 
 
 def certificates() -> tuple[str, str]:
-    """(the variable that names the certificates that httpx trusts, the path), both "" when none does."""
+    """Return (variable, path) of the certificates that the environment sets for httpx; both "" if none are set."""
     name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), "")
     return name, os.environ.get(name, "")
 
 
 def certificates_problem(error: OSError) -> str:
-    """What is wrong with the trusted certificates that the environment names: `error` came when they were loaded."""
+    """Describe why the certificates that the environment sets could not be loaded; `error`: the error of loading them."""
     variable, path = certificates()
-    why = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror or type(error).__name__
+    why = "it contains no certificate" if isinstance(error, ssl.SSLError) else error.strerror or type(error).__name__
     return f"{variable or 'the default'} names {path or 'certificates'}, which cannot be used ({why})"
 
 
 def duration(seconds: float) -> str:
-    """Rounded up: "30 s", "5 min", "24 h", "3 days"."""
+    """Format seconds, rounded up: "30 s", "5 min", "24 h", "3 days"."""
     for size, name, most in ((1, "s", 120), (60, "min", 120), (3600, "h", 48)):
         count = math.ceil(seconds / size)
         if count <= most:
@@ -82,16 +82,16 @@ def duration(seconds: float) -> str:
     return f"{math.ceil(seconds / 86_400):,} days"
 
 
-def clean(text: str, provider: ProviderConfig) -> str:
-    """Without keys (whole, so before any cut), control characters and line breaks."""
+def sanitize(text: str, provider: ProviderConfig) -> str:
+    """Remove keys, control characters and line breaks. Call it before the text is shortened: a partial key is not found."""
     for secret in " ".join([provider.api_key or "", *provider.extra_headers.values()]).split():
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "[key]")
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def words(body: str) -> str:
-    """The server's own message: the known fields of a JSON answer, else its first line unless it is HTML or a trace."""
+def extract_message(body: str) -> str:
+    """Return the server's message: known fields of a JSON answer, else the first line, unless it is HTML or a stack trace."""
     try:
         found: Any = read_json(body)
     except ValueError:
@@ -105,7 +105,7 @@ def words(body: str) -> str:
 
 
 def status_in(error: Any) -> int | None:
-    """The HTTP status that an error inside a 200 answer speaks of, None when it names none."""
+    """Return the HTTP status inside an error object of a 200 answer; None if it has none."""
     if not isinstance(error, dict):
         return None
     for key in ("status", "code", "http_code"):
@@ -115,7 +115,7 @@ def status_in(error: Any) -> int | None:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The innermost cause: httpx and anyio wrap the operating system's error four times."""
+    """Return the innermost cause: httpx and anyio wrap the error of the operating system four times."""
     while True:
         if isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
@@ -143,9 +143,9 @@ def reason_of(error: BaseException) -> str:
 
 OTHER_MODEL = "choose another model (%kin model NAME, --model NAME)."
 BODY_EXCERPT = 400  # characters
-_MESSAGE = 200  # characters of the server's own words on the first line
+_MESSAGE = 200  # characters of the server's message on the first line
 
-_RETRYABLE = frozenset({408, 409, 425, 429})  # besides every 5xx
+_RETRYABLE = frozenset({408, 409, 425, 429})  # and every 5xx
 _CONTEXT = re.compile(
     r"context.?(length|window|size|limit)|exceed_context|(prompt|input|context)( is)? too long|maximum context"
     r"|too many tokens|reduce the length"
@@ -163,8 +163,8 @@ def is_retryable(status: int) -> bool:
 class BackendError(Exception):
     """A request to a model server failed.
 
-    `status` is the HTTP status, None when there was none; `body` at most 400 characters of the answer; `retryable`
-    says that the same request may succeed later; `retry_after` is the server's header as it came (RFC 9110, 10.2.3).
+    `status`: the HTTP status, None without an answer. `body`: at most 400 characters of the answer. `retryable`: the same request
+    may succeed later. `retry_after`: the header of the server, unparsed (RFC 9110, 10.2.3).
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class BackendError(Exception):
 
 
 class AuthenticationError(BackendError):
-    """No key, or a key that is not accepted (401, 403)."""
+    """The key is missing or not accepted (401, 403)."""
 
 
 class RateLimitError(BackendError):
@@ -197,27 +197,27 @@ class RateLimitError(BackendError):
 
 
 class UnknownModelError(BackendError):
-    """The server knows no such model, or nothing answers at this path (404)."""
+    """The server does not know the model, or has no API at this path (404)."""
 
 
 class ContextTooLongError(BackendError):
-    """The conversation does not fit the model's window: compact it."""
+    """The conversation does not fit the context window: compact it."""
 
 
 class ServerUnreachableError(BackendError):
-    """No connection, or it broke before the answer began."""
+    """The connection failed, or broke before the answer started."""
 
 
 class IncompleteReplyError(BackendError):
-    """The reply ended without a finish reason. What came of it is not a reply: none of its tool calls may run."""
+    """The reply ended without a finish reason. It is not complete, so none of its tool calls may run."""
 
 
 class RefusedError(BackendError):
-    """The model declined to answer, and said nothing."""
+    """The model declined to answer, without any text."""
 
 
 class Where(TypedDict):
-    """Which request an error belongs to. `endpoint` is the whole URL, `model` the name sent."""
+    """The request that an error belongs to. `endpoint`: the whole URL. `model`: the name that was sent."""
 
     provider: ProviderConfig
     endpoint: str
@@ -225,44 +225,46 @@ class Where(TypedDict):
 
 
 class BackendErrorBuilder:
-    """Makes the right BackendError of what httpx or the server gave (seed 000)."""
+    """Convert errors of httpx and of the server to BackendErrors (seed 000)."""
 
     @staticmethod
     def build_http_error(
         *, provider: ProviderConfig, endpoint: str, model: str, response: httpx.Response, body: str = ""
     ) -> BackendError:
-        """For an answer whose status is not 2xx; `body` is its text, or the start of it."""
+        """Convert an answer whose status is not 2xx. `body`: its text, or the start of it."""
         return _refusal(
             Where(provider=provider, endpoint=endpoint, model=model),
             status=response.status_code,
-            said=words(body) or response.reason_phrase,
+            said=extract_message(body) or response.reason_phrase,
             body=body,
             headers=response.headers,
         )
 
     @staticmethod
     def build_stream_error(*, provider: ProviderConfig, endpoint: str, model: str, error: Any) -> BackendError:
-        """For an error object inside a 200 answer; its `code` counts as the status when it looks like one."""
+        """Convert an error object inside a 200 answer. Its `code` is taken as the status if it looks like one."""
         where = Where(provider=provider, endpoint=endpoint, model=model)
         body = error if isinstance(error, str) else json.dumps(error)
-        return _refusal(where, status=status_in(error), said=words(body) or "an error without a message", body=body)
+        return _refusal(
+            where, status=status_in(error), said=extract_message(body) or "an error without a message", body=body
+        )
 
     @staticmethod
     def build_request_error(*, provider: ProviderConfig, endpoint: str, model: str, error: Exception) -> BackendError:
-        """For a request that got no answer, or whose answer broke off: `error` is httpx's."""
-        import httpx  # noqa: PLC0415  (first use; loaded by whoever raised `error`)
+        """Convert httpx's error of a request without an answer, or with one that broke off."""
+        import httpx  # noqa: PLC0415  (loaded already: `error` is one of its errors)
 
         where = Where(provider=provider, endpoint=endpoint, model=model)
         if isinstance(error, httpx.ReadTimeout):
             return idle_error(where, error.request.extensions["timeout"]["read"])
-        reason = clean(reason_of(error), provider)
+        reason = sanitize(reason_of(error), provider)
         todo = f"Check the network (and any HTTPS_PROXY), or {OTHER_MODEL}"
         if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
             todo = f"Correct api_base of provider {provider.name} in config.toml, or {OTHER_MODEL}"
         elif isinstance(error, httpx.LocalProtocolError):
             todo = f"Check the key and extra_headers of provider {provider.name}, or {OTHER_MODEL}"
         elif isinstance(root_cause(error), ssl.SSLCertVerificationError) and certificates()[0]:
-            todo = f"Trusted are the certificates of {'='.join(certificates())}: check these, or {OTHER_MODEL}"
+            todo = f"Check the certificates in {'='.join(certificates())}, or {OTHER_MODEL}"
         elif is_local(provider.api_base):
             todo = f"Start it, or {OTHER_MODEL}"
         transient = isinstance(error, httpx.NetworkError | httpx.TimeoutException | httpx.RemoteProtocolError)
@@ -279,19 +281,19 @@ E = TypeVar("E", bound=BackendError)
 
 
 def incomplete_error(where: Where, how: str) -> IncompleteReplyError:
-    """`how` says what was seen, in a few words: "the connection closed"."""
-    what = f"{_name(where['provider'])}: the reply ended early ({clean(how, where['provider'])})."
+    """Make the error of a reply that broke off. `how`: what happened, in a few words, e.g. "the connection closed"."""
+    what = f"{_name(where['provider'])}: the reply ended early ({sanitize(how, where['provider'])})."
     todo = f"Ask again, or {OTHER_MODEL}"
     return _make(IncompleteReplyError, what, todo, where, retryable=True)
 
 
 def refused_error(where: Where) -> RefusedError:
-    what = f"{where['model']} declined to answer ({_name(where['provider'])} calls it a matter of its content)."
-    return _make(RefusedError, what, f"Say it otherwise, or {OTHER_MODEL}", where)
+    what = f"{where['model']} declined to answer ({_name(where['provider'])}: because of the content)."
+    return _make(RefusedError, what, f"Rephrase the prompt, or {OTHER_MODEL}", where)
 
 
 def idle_error(where: Where, seconds: float) -> IncompleteReplyError:
-    """Not retryable: whoever waited that long should decide."""
+    """Make the error of a reply that stopped. Not retryable: after such a wait the user should decide."""
     name = _name(where["provider"])
     what = f"{name}: the reply ended early (nothing came for {seconds:g} s from {shown(where['endpoint'])})."
     todo = f"Ask again, raise api_timeout in config.toml, or {OTHER_MODEL}"
@@ -300,7 +302,7 @@ def idle_error(where: Where, seconds: float) -> IncompleteReplyError:
 
 def unusable_key_error(where: Where) -> AuthenticationError:
     variable = where["provider"].api_key_env_var
-    what = f"The key in {variable} cannot be sent to {where['provider'].name}: no header may have its characters."
+    what = f"The key in {variable} cannot be sent to {where['provider'].name}: it has characters that a header must not contain."
     return _make(AuthenticationError, what, f"Copy the key into {variable} again, or {OTHER_MODEL}", where)
 
 
@@ -311,20 +313,20 @@ def unusable_header_error(where: Where, header: str) -> BackendError:
 
 
 def no_api_error(where: Where) -> UnknownModelError:
-    what = f"{shown(where['endpoint'])} answered with a web page: no model server is there."
+    what = f"{shown(where['endpoint'])} answered with a web page, so it is not a model server."
     todo = f"Correct api_base of provider {where['provider'].name} in config.toml, or {OTHER_MODEL}"
     return _make(UnknownModelError, what, todo, where)
 
 
 def proxy_error(where: Where, error: Exception) -> ServerUnreachableError:
-    """A proxy variable that httpx cannot use; the variable may hold a password, so it is not quoted."""
-    why = "SOCKS needs `pip install httpx[socks]`" if isinstance(error, ImportError) else "its address is not one"
-    what = f"Cannot reach {where['provider'].name}: the proxy that the environment names cannot be used ({why})."
+    """Make the error of a proxy variable that httpx cannot use. It may contain a password, so it is not shown."""
+    why = "SOCKS needs `pip install httpx[socks]`" if isinstance(error, ImportError) else "its address is invalid"
+    what = f"Cannot reach {where['provider'].name}: the proxy set in the environment cannot be used ({why})."
     return _make(ServerUnreachableError, what, f"Correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or {OTHER_MODEL}", where)
 
 
 def certificates_error(where: Where, error: OSError) -> ServerUnreachableError:
-    """The file of certificates that the environment names cannot be used."""
+    """Make the error of a file of certificates that cannot be used."""
     what = f"Cannot reach {where['provider'].name}: {certificates_problem(error)}."
     return _make(ServerUnreachableError, what, f"Correct {certificates()[0]}, or unset it, or {OTHER_MODEL}", where)
 
@@ -333,8 +335,8 @@ def _refusal(
     where: Where, *, status: int | None, said: str, body: str, headers: Mapping[str, str] | None = None
 ) -> BackendError:
     provider, headers = where["provider"], headers or {}
-    kind, saw, todo, retryable = _judge(where, status, body.lower())
-    said = clean(said, provider)[:_MESSAGE].rstrip(".")
+    kind, saw, todo, retryable = _classify(where, status, body.lower())
+    said = sanitize(said, provider)[:_MESSAGE].rstrip(".")
     asked = retry_after_seconds(headers.get("retry-after"), time.time()) if retryable else None
     wait = f": the server asks for {duration(asked)}" if asked else ""
     todo = f"Ask again after that time, or {OTHER_MODEL}" if asked else todo
@@ -346,19 +348,19 @@ def _refusal(
         where,
         status=status,
         request_id=headers.get("x-request-id") or headers.get("request-id") or headers.get("mistral-correlation-id"),
-        body=clean(body, provider)[:BODY_EXCERPT],
+        body=sanitize(body, provider)[:BODY_EXCERPT],
         retryable=retryable,
         retry_after=headers.get("retry-after"),
     )
 
 
-def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendError], str, str, bool]:
-    """Class, what was seen, what to do, whether to try again. The first rule that fits wins."""
+def _classify(where: Where, status: int | None, text: str) -> tuple[type[BackendError], str, str, bool]:
+    """Return (class, what happened, what to do, whether to retry). The first rule that matches wins."""
     provider, name = where["provider"], _name(where["provider"])
     if status in {401, 403} or (status in {None, 400} and _KEY.search(text)):
         variable = provider.api_key_env_var or f"api_key_env_var of provider {provider.name} in config.toml"
         verb = f"Check {variable}" if provider.api_key else f"Set {variable}"
-        saw = f"{name} refused the key" if provider.api_key else f"{name} wants a key"
+        saw = f"{name} refused the key" if provider.api_key else f"{name} needs a key"
         return AuthenticationError, saw, f"{verb}, or {OTHER_MODEL}", False
     if status == 402 or _QUOTA.search(text):  # noqa: PLR2004  (Payment Required)
         todo = f"Check the plan and billing at {provider.name}, or {OTHER_MODEL}"
@@ -367,13 +369,13 @@ def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendErr
         todo = f"Wait a moment and ask again, or {OTHER_MODEL}"
         return RateLimitError, f"{name} gets too many requests", todo, True
     if status == 413 or (status in {None, 400, 422, 500} and _CONTEXT.search(text)):  # noqa: PLR2004  (Content Too Large)
-        todo = f"Begin a new conversation (%kin clear), or {OTHER_MODEL}"
+        todo = f"Start a new conversation (%kin clear), or {OTHER_MODEL}"
         return ContextTooLongError, f"The conversation no longer fits {where['model']}: {name} refused it", todo, False
     if status == 404 or (status in {None, 400, 422} and _MODEL.search(text)):  # noqa: PLR2004  (Not Found)
         todo = f"Correct [[models]] or api_base in config.toml, or {OTHER_MODEL}"
         return UnknownModelError, f'{name} does not know the model "{where["model"]}"', todo, False
     retryable = status is not None and is_retryable(status)
-    todo = f"Ask again in a moment, or {OTHER_MODEL}" if retryable else f"Mend what it names, or {OTHER_MODEL}"
+    todo = f"Ask again in a moment, or {OTHER_MODEL}" if retryable else f"Fix the problem named above, or {OTHER_MODEL}"
     return BackendError, f"{name} answered with an error", todo, retryable
 
 

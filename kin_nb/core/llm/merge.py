@@ -141,7 +141,7 @@ class ReplyBuilder:
                 block.setdefault(key, []).append(value)
 
     def _reasoning_blocks(self) -> list[dict[str, Any]] | None:
-        """None when there are only marks of where text and calls stood."""
+        """Return the blocks; None if they only mark the positions of text and calls."""
         blocks = [{key: _whole(values) for key, values in block.items()} for block in self._blocks.values()]
         return blocks if any(block.keys() - {"type", "text"} for block in blocks) else None
 

@@ -32,7 +32,7 @@ class BackendPool:
         return self._backends[key]
 
     async def aclose(self) -> None:
-        """Close the clients; they open anew when needed."""
+        """Close the clients. The next request opens new ones."""
         for backend in self._backends.values():
             await backend.__aexit__(None, None, None)
         self._backends.clear()
@@ -70,7 +70,7 @@ class ModelClient:
         *,
         calls: bool = True,
     ) -> AsyncGenerator[LLMChunk, None]:
-        """The reply, in pieces or in one: whoever reads it need not know which. Without `calls` it is words alone."""
+        """Yield the reply, streamed or as one chunk. `calls`: False forbids tool calls."""
         backend, request = await self._open(config), _request(config, messages, tools, session_id)
         if not calls and tools:
             request["tool_choice"] = "none"
@@ -104,7 +104,7 @@ class ModelClient:
     async def count_tokens(
         self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
     ) -> int:
-        """The size of `messages`; an estimate will do, so a server that refuses to count is no error."""
+        """Return the size of `messages`: an estimate if the server cannot count."""
         request = _request(config, messages, tools, session_id)
         del request["max_tokens"]
         try:

@@ -448,7 +448,7 @@ async def test_a_resumed_agent_has_the_fingerprint_of_the_live_one(model_server,
         await agent.aclose()
         again = Agent.resume(agent.config, agent.log.session_id) if agent.turns else agent
         told = [turn.message for turn in agent.turns if turn.outcome == "error"]
-        assert all("refused the key" in message or "wants a key" in message for message in told), told
+        assert all("refused the key" in message or "needs a key" in message for message in told), told
         if not agent.history._to_record:  # what was pruned for a request that failed is recorded with the next
             assert again.messages[1:] == agent.messages[1:]
             assert again.history.fingerprint() == agent.history.fingerprint()

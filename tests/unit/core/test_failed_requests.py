@@ -330,7 +330,7 @@ async def test_a_wrong_file_of_certificates_is_named(
     agent = Agent(config.model_copy(update={"providers": [provider]}))
     [error] = of_kind(await run_turn(agent), ErrorEvent)
     await agent.aclose()
-    why = "No such file or directory" if content is None else "it holds no certificate"
+    why = "No such file or directory" if content is None else "it contains no certificate"
     first, second = error.message.splitlines()
     assert first == f"Cannot reach p: SSL_CERT_FILE names {path}, which cannot be used ({why})."
     assert second.startswith("Correct SSL_CERT_FILE, or unset it, or choose another model")

@@ -205,8 +205,8 @@ async def test_a_header_that_is_not_ascii_is_said_without_its_value(headers: dic
 @pytest.mark.parametrize(
     ("variable", "advice"),
     [
-        ("SSL_CERT_FILE", "Trusted are the certificates of SSL_CERT_FILE=/etc/own.pem: check these, or choose another"),
-        ("SSL_CERT_DIR", "Trusted are the certificates of SSL_CERT_DIR=/etc/own.pem: check these, or choose another"),
+        ("SSL_CERT_FILE", "Check the certificates in SSL_CERT_FILE=/etc/own.pem, or choose another"),
+        ("SSL_CERT_DIR", "Check the certificates in SSL_CERT_DIR=/etc/own.pem, or choose another"),
         ("UNRELATED", "Check the network (and any HTTPS_PROXY), or choose another"),
     ],
 )

@@ -19,7 +19,7 @@ from kin_nb.core.llm.adapters.base import APIAdapter
 from kin_nb.core.llm.adapters.encoding import as_count
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.llm.backend.reply_reader import ReplyReader
-from kin_nb.core.llm.errors import BackendError, Where, status_in, words
+from kin_nb.core.llm.errors import BackendError, Where, extract_message, status_in
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, Role, ToolCall
 from kin_nb.core.records import RecordedStep
@@ -216,7 +216,7 @@ async def test_what_the_odd_values_replace_is_a_reply():
 @pytest.mark.parametrize("depth", [30, 200, 900, 940, 100_000])
 def test_words_of_an_error_that_is_nested_deeply_are_some_or_none(depth):
     for start, end in (("[", "]"), ('{"error":', "}"), ('{"error":[', "]}")):
-        assert isinstance(words(start * depth + '"x"' + end * depth), str)
+        assert isinstance(extract_message(start * depth + '"x"' + end * depth), str)
 
 
 @pytest.mark.parametrize("code", ["²", "٤٠٤", "9" * 5000, 10**4000, True, None, 404.0, [404], "4040", "-404", 600])

@@ -1,8 +1,8 @@
 """Anthropic's Messages API: blocks of content, alternating roles, signed thinking, explicit prompt caching.
 
-Replies, the events of a stream or a whole message, are read without keeping anything between them. Blocks are told apart by their
-index. Thinking goes to `reasoning_content` for people and, piece by piece, to `reasoning_blocks`, where text and calls leave a mark
-of their place (core.llm.merge puts the pieces together).
+A whole message and the events of a stream are read without state between them; blocks are identified by their index. Thinking goes
+to `reasoning_content` for the user and, piece by piece, to `reasoning_blocks`, which also mark the positions of text and calls
+(core.llm.merge joins the pieces).
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class AnthropicAdapter:
         return self.model.thinking
 
     def _encoded_messages(self, messages: list[LLMMessage], to: Destination) -> list[bytes]:
-        """What stands between the brackets of the list, in pieces; `_system` is what stands elsewhere."""
+        """Encode the items of the list of messages; system messages go to `_system`."""
         kept = self._sent.keep(messages, style := f"anthropic:{to}")
         del self._roles[kept:], self._system[kept:]
         for position, message in enumerate(messages[kept:], kept):
@@ -195,9 +195,9 @@ class AnthropicAdapter:
 
 
 def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The API refuses alternatives at the root, and with them the whole request: their properties, all optional, stay.
+    """Replace alternatives at the root, for which the API refuses the request, by their properties, all optional.
 
-    Whoever gave the schema validates against it; here it only tells the model what there is.
+    The tool still validates against its own schema; this one only describes the arguments to the model.
     """
     if parameters.keys().isdisjoint(_ALTERNATIVES):
         return parameters

@@ -118,9 +118,9 @@ class Dialect:
 
 
 def _openai_thinking(model: str, level: Thinking, *, tools: bool) -> dict[str, Any]:
-    """Without a level, models since gpt-5.6 must hear that there is none, or refuse tools.
+    """Without a level, models since gpt-5.6 need an explicit "none", or they refuse tools.
 
-    With one, these and some before them may refuse tools all the same (400): it is sent, and the backend, told so, warns.
+    With a level, these and some older models may still refuse tools (400). It is sent; the backend handles the refusal and warns.
     """
     gpt = _GPT.match(model)
     version = (int(gpt[1]), int(gpt[2] or 0)) if gpt else (0, 0)
@@ -214,7 +214,7 @@ def thinking_fields(
 
 
 def thinking_warnings(config: KinConfig, models: Iterable[ModelConfig]) -> list[str]:
-    """A line for each of `models` whose thinking level would be sent to nobody, and for a `thinking_field` that is not used."""
+    """Return a warning for each thinking level that is not sent to the server, and for each unused `thinking_field`."""
     found = []
     for model in models:
         provider = next((p for p in config.providers if p.name == model.provider), None)

@@ -71,7 +71,7 @@ def listed(pieces: list[bytes]) -> list[bytes]:
 
 
 def arguments_object(arguments: str | None) -> dict[str, Any] | None:
-    """What the model wrote as arguments, None when that is no JSON object: strict servers parse what the history holds."""
+    """Parse the arguments of a call; None if they are not a JSON object. Strict servers parse the history too."""
 
     def refuse(constant: str) -> None:
         raise ValueError(constant)  # NaN and Infinity are Python's, not JSON's
@@ -88,7 +88,7 @@ def data_url(image: ImageContent) -> str:
 
 
 def answered_together(messages: list[LLMMessage], end: int) -> list[LLMMessage]:
-    """The tool messages that stand right before position `end`: the answers to one reply."""
+    """Return the tool messages directly before position `end`: the answers to one reply."""
     start = end
     while start and messages[start - 1].role is Role.tool:
         start -= 1
@@ -96,10 +96,10 @@ def answered_together(messages: list[LLMMessage], end: int) -> list[LLMMessage]:
 
 
 def with_own_ids(message: LLMMessage, before: list[LLMMessage], to: Destination | None) -> LLMMessage:
-    """`message` as the server `to` knows it: with its own ids for calls and answers, and its own fields.
+    """Return `message` with the ids and extra fields that the server `to` itself sent.
 
-    Other servers, and None, which stands for one that takes nothing of its own back, get the ids of the history and no
-    fields. `before`: the messages before it, where an answer finds its call.
+    All other servers, and None, get the ids of the history and no extra fields. `before`: the messages before it, to find the
+    call of an answer.
     """
     if message.role is Role.tool:
         asked = next((m for m in reversed(before) if m.role is not Role.tool), None)
@@ -142,7 +142,7 @@ def as_text(value: Any) -> str | None:
 
 
 def as_count(value: Any) -> int:
-    """Tokens; 0 for what is no count of them: text, NaN, a negative number or an impossible one."""
+    """Return a number of tokens; 0 for text, NaN, a negative or an impossible number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value <= MOST_TOKENS else 0
 

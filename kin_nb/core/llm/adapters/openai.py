@@ -286,7 +286,7 @@ class MistralAdapter(OpenAIAdapter):
     """The rules, as its API and its templates state them: only known fields; a tool message is followed by a tool or an
     assistant message; an assistant message says or calls something; reasoning is a typed part of the content.
 
-    Histories are mended in what is sent, never in themselves. Usage comes without being asked for.
+    The history itself is never changed, only the request. The server sends usage without being asked.
     """
 
     def dialect(self, provider: ProviderConfig) -> Dialect:

@@ -95,7 +95,7 @@ class ProviderClient:
 
 
 def ssl_context(api_base: str) -> ssl.SSLContext:
-    """Loading the certificates takes 60 ms; plain HTTP on this machine gets a context that trusts nobody.
+    """Return the TLS settings. For plain HTTP on this machine no certificates are loaded, which would take 60 ms.
 
     Raises OSError (SSLError is one) where the environment names certificates that cannot be used.
     """

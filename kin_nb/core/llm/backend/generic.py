@@ -53,10 +53,10 @@ _ERROR_TIME = 10.0  # seconds spent on it
 
 
 class GenericBackend:
-    """One provider: one HTTP client, made at the first request and kept until `aclose`; it can be used again after.
+    """The connection to one provider: one HTTP client, opened by the first request and kept until `aclose`.
 
-    `timeout`: seconds without an event until a reply counts as lost (comments and pings are no events). Every failure
-    is a BackendError. Raises ConfigError at once when the provider's `api_style` has no adapter.
+    `timeout`: seconds without an event after which a reply counts as lost; comments and pings do not count. Every failure is a
+    BackendError. Raises ConfigError if the provider's `api_style` has no adapter. It can be used again after `aclose`.
     """
 
     def __init__(self, provider: ProviderConfig, timeout: float = 720.0, *, retry: RetryPolicy | None = None) -> None:
@@ -66,12 +66,12 @@ class GenericBackend:
             raise ConfigError(f'Provider "{provider.name}": unknown api_style "{provider.api_style}". Known: {known}.')
         self._provider, self._timeout = provider, timeout
         self._adapter = adapter()
-        self._wants_model = isinstance(self._adapter, NeedsModel)  # asked once: such checks are slow
+        self._wants_model = isinstance(self._adapter, NeedsModel)  # checked once: isinstance of a protocol is slow
         self._view = TextView()
         self._refused: set[tuple[str, Thinking, bool]] = set()
         """(model, thinking level, whether there were tools) of requests that succeeded only without the level."""
-        self._in_vain: set[tuple[str, Thinking, bool]] = set()
-        """The same of those that failed without the level too: something else of them is wrong."""
+        self._failed_anyway: set[tuple[str, Thinking, bool]] = set()
+        """The same of requests that failed also without the level: they have another problem."""
         self._reply = async_generator_retry(policy=retry, announce=_retry_notice)(self.attempt)
         self._client = ProviderClient(provider, timeout)
 
@@ -97,7 +97,7 @@ class GenericBackend:
         tool_choice: StrToolChoice | None = None,
         extra_headers: dict[str, str] | None = None,
     ) -> LLMChunk:
-        """The whole reply in one answer: a stream of one chunk, read by the same code."""
+        """Return the whole reply, from a request without streaming."""
         reply = ReplyBuilder()
         whole = self.complete_noticing(
             model=model,
@@ -114,7 +114,7 @@ class GenericBackend:
         return LLMChunk(message=reply.message, usage=reply.usage, finish_reason=reply.finish_reason)
 
     def complete_noticing(self, **request: Unpack[ReplyRequest]) -> AsyncGenerator[LLMChunk, None]:
-        """As `complete`, in chunks, so that notices come when they are due."""
+        """Like `complete`, but yields notices, such as of a retry, at once, before the reply."""
         return self._replies(request, streaming=False)
 
     def complete_streaming(
@@ -128,9 +128,9 @@ class GenericBackend:
         tool_choice: StrToolChoice | None = None,
         extra_headers: dict[str, str] | None = None,
     ) -> AsyncGenerator[LLMChunk, None]:
-        """Deltas as they come; the last chunk is empty but for the finish reason and the usage, if there is one.
+        """Yield deltas as they arrive; the last chunk has only the finish reason, and the usage if the server sends it.
 
-        Raises IncompleteReplyError when there is no finish reason: what was yielded is then no reply.
+        Raises IncompleteReplyError without a finish reason: then the reply is not complete.
         """
         request = ReplyRequest(
             model=model,
@@ -144,10 +144,10 @@ class GenericBackend:
         return self._replies(request, streaming=True)
 
     async def _replies(self, request: ReplyRequest, *, streaming: bool) -> AsyncGenerator[LLMChunk, None]:
-        """A reply. Thinking that is refused before any part of a reply came is left out of a second request.
+        """Request a reply. If the server refuses the thinking level before the reply starts, ask again without it.
 
-        It is left out from then on if that request succeeds. If that fails as the first one did, no second one is sent
-        from then on, until a request with the level has succeeded.
+        If the second request succeeds, later ones are sent without the level. If it fails with the same status, later ones are
+        not repeated, until a request with the level succeeds.
         """
         model = request["model"]
         kind = (model.name, model.thinking, bool(request["tools"]))
@@ -159,21 +159,27 @@ class GenericBackend:
                     started = started or chunk.notice is None
                     yield chunk
         except BackendError as error:
-            if started or refused or kind in self._in_vain or model.thinking == "off" or not refuses_thinking(error):
+            if (
+                started
+                or refused
+                or kind in self._failed_anyway
+                or model.thinking == "off"
+                or not refuses_thinking(error)
+            ):
                 raise
             status = error.status
             notice = BackendNotice(message=thinking_refused(model, self._provider, error))
         else:
-            self._in_vain.discard(kind)
+            self._failed_anyway.discard(kind)
             return
-        yield _told(notice)
+        yield _notice_chunk(notice)
         try:
             async with aclosing(self._reply_to(request, without, streaming=streaming)) as chunks:
                 async for chunk in chunks:
                     yield chunk
         except BackendError as error:
             if error.status == status:
-                self._in_vain.add(kind)
+                self._failed_anyway.add(kind)
             raise
         self._refused.add(kind)
 
@@ -201,7 +207,7 @@ class GenericBackend:
         tool_choice: StrToolChoice | None = None,
         extra_headers: dict[str, str] | None = None,
     ) -> int:
-        """The server's figure where its API has a way to ask, else an estimate (seed 003). Not retried."""
+        """Return the server's count if its API can count tokens, else an estimate (seed 003). Not retried."""
         if isinstance(self._adapter, CountsTokens):
             request = self._adapter.prepare_count(
                 model_name=model.name,
@@ -255,7 +261,7 @@ class GenericBackend:
     async def attempt(
         self, request: PreparedRequest, model: str, extra_headers: dict[str, str], *, streaming: bool
     ) -> AsyncGenerator[LLMChunk, None]:
-        """One reply, without trying again."""
+        """Send one request, without retries."""
         async with self._answer(request, model, extra_headers) as (response, where):
             reader = ReplyReader(self._adapter, where, self._timeout)
             async with aclosing(reader.chunks(response, streaming=streaming)) as chunks:
@@ -266,7 +272,7 @@ class GenericBackend:
         return (self._provider.api_key or "").strip() or None
 
     async def _ask(self, request: PreparedRequest, model: str, extra_headers: dict[str, str]) -> dict[str, Any]:
-        """A small question with a JSON answer: {} when it is none."""
+        """Send a request with a small JSON answer; return {} if it is not a JSON object."""
         async with self._answer(request, model, extra_headers) as (response, _):
             try:
                 answer = read_json(await response.aread())
@@ -278,7 +284,7 @@ class GenericBackend:
     async def _answer(
         self, request: PreparedRequest, model: str, extra_headers: dict[str, str]
     ) -> AsyncIterator[tuple[httpx.Response, Where]]:
-        """An answer of the server that is no error; httpx's errors while it is read are BackendErrors too."""
+        """Yield a successful answer. Errors of httpx, also while the answer is read, become BackendErrors."""
         import httpx  # noqa: PLC0415  (first use)
 
         url = self._provider.api_base.rstrip("/") + request.endpoint
@@ -300,15 +306,15 @@ class GenericBackend:
 def _retry_notice(error: Exception, seconds: float, attempt: int, tries: int) -> LLMChunk:
     why = getattr(error, "what", str(error))
     message = f"trying again in {duration(seconds)} ({attempt} of {tries}): {why}"
-    return _told(BackendNotice(message=message, seconds=seconds, attempt=attempt, tries=tries))
+    return _notice_chunk(BackendNotice(message=message, seconds=seconds, attempt=attempt, tries=tries))
 
 
-def _told(notice: BackendNotice) -> LLMChunk:
+def _notice_chunk(notice: BackendNotice) -> LLMChunk:
     return LLMChunk(message=LLMMessage(role=Role.assistant), notice=notice)
 
 
 def _check_port(url: httpx.URL) -> None:
-    """Raises InvalidURL: the system's own complaint comes late, in a group of exceptions."""
+    """Raise InvalidURL for an invalid port: the operating system reports it late, in an exception group."""
     import httpx  # noqa: PLC0415  (first use)
 
     if url.port is not None and not 0 <= url.port < 65_536:  # noqa: PLR2004  (16 bits)
@@ -316,7 +322,7 @@ def _check_port(url: httpx.URL) -> None:
 
 
 async def _start_of_body(response: httpx.Response) -> str:
-    """Enough of an error's body to say what it says; a body that breaks off or hangs does not hide the status."""
+    """Read the start of an error's body. A body that breaks off or hangs must not hide the status."""
     import httpx  # noqa: PLC0415  (first use)
 
     text = ""
@@ -330,7 +336,7 @@ async def _start_of_body(response: httpx.Response) -> str:
 
 
 class MistralBackend(GenericBackend):
-    """Speaks `mistral` where the configuration leaves the API style as it is, and lets the server count tokens."""
+    """Mistral: uses the API style `mistral` by default, and has the server count tokens."""
 
     def __init__(self, provider: ProviderConfig, timeout: float = 720.0, *, retry: RetryPolicy | None = None) -> None:
         if provider.api_style == "openai":
@@ -347,7 +353,7 @@ class MistralBackend(GenericBackend):
         tool_choice: StrToolChoice | None = None,
         extra_headers: dict[str, str] | None = None,
     ) -> int:
-        """What the server says of a request that may be answered with one token; an estimate when it says nothing."""
+        """Return the prompt tokens that the server reports for a request of one output token; else an estimate."""
         request = self.prepare(
             model=model,
             messages=messages,
@@ -371,4 +377,4 @@ BACKEND_FACTORY: dict[Backend, type[GenericBackend]] = {
     Backend.GENERIC: GenericBackend,
     Backend.MISTRAL: MistralBackend,
 }
-"""Which class talks to which kind of server."""
+"""The class for each kind of server."""

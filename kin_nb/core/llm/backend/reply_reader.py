@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import httpx
 
 
-ERROR = "error"  # the key of a payload that stands for `event: error`
+ERROR = "error"  # the key of a payload that represents `event: error`
 _DRAIN = 0.5  # seconds that [DONE] may be followed by silence; a body read to its end leaves the connection usable
 
 
 async def payloads(response: httpx.Response, *, streaming: bool) -> AsyncGenerator[dict[str, Any], None]:
-    """Each JSON object of the answer, until `[DONE]`, Anthropic's `message_stop` or the end.
+    """Yield each JSON object of the answer, until `[DONE]`, Anthropic's `message_stop` or the end.
 
-    Comments, pings, empty events and JSON that is no object are passed over. Raises ValueError for what is not JSON, and
+    Comments, pings, empty events and other JSON values are skipped. Raises ValueError for what is not JSON, and
     httpx's errors. A server that answers a streaming request with one JSON text gives one payload.
     """
     kind = response.headers.get("content-type", "")
@@ -125,7 +125,7 @@ class IdleTimeout:
             self._timer = None
 
     async def _within(self, events: AsyncGenerator[dict[str, Any], None], seconds: float) -> dict[str, Any]:
-        """Raises TimeoutError, with the cancellation that ended the wait taken back, as asyncio.timeout does."""
+        """Wait for the next event. On timeout, undo the cancellation and raise TimeoutError, as asyncio.timeout does."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  (a coroutine runs in a task)
         self._deadline = self._loop.time() + seconds
@@ -149,7 +149,7 @@ class IdleTimeout:
     def _look(self) -> None:
         self._timer = None
         if self._waiting is None:
-            return  # the next wait sets it anew
+            return  # the next wait sets it again
         if self._loop.time() < self._deadline:
             self._set_timer()
         else:
@@ -175,10 +175,10 @@ class ReplyReader:
     async def chunks(self, response: httpx.Response, *, streaming: bool) -> AsyncGenerator[LLMChunk, None]:
         if "html" in response.headers.get("content-type", ""):
             raise no_api_error(self._where)
-        patience = IdleTimeout()
+        idle_timeout = IdleTimeout()
         async with aclosing(payloads(response, streaming=streaming)) as events:
             try:
-                while not isinstance(data := await patience.next(events, self._seconds), StreamEnd):
+                while not isinstance(data := await idle_timeout.next(events, self._seconds), StreamEnd):
                     if data.get(ERROR) or data.get("object") == ERROR:
                         raise BackendErrorBuilder.build_stream_error(**self._where, error=data.get(ERROR) or data)
                     chunk = self._adapter.parse_response(data, self._where["provider"])
@@ -200,7 +200,7 @@ class ReplyReader:
                             chunk = LLMChunk.model_construct(message=message, usage=None, finish_reason=None)
                         yield chunk
             finally:
-                patience.close()
+                idle_timeout.close()
         yield self._last(data)
 
     @property
