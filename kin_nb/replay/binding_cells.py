@@ -88,7 +88,7 @@ class BindingCode:
 
 
 def is_binding_cell(nb: Any, cell: Any) -> bool:
-    """Whether saving made this cell, and will make it anew. A prompt never is one, whatever its tags say."""
+    """Return whether saving generated this cell and will generate it again. A prompt is never one, whatever its tags."""
     tags = cell["metadata"].get("tags")
     return (
         cell["cell_type"] == "code" and isinstance(tags, list) and BINDING_TAG in tags and prompt_key(nb, cell) is None
@@ -96,7 +96,7 @@ def is_binding_cell(nb: Any, cell: Any) -> bool:
 
 
 def remove_binding_cells(nb: Any) -> None:
-    """`add_binding_cells` makes them anew."""
+    """Remove the cells that `add_binding_cells` generates."""
     nb["cells"] = [cell for cell in nb["cells"] if not is_binding_cell(nb, cell)]
 
 
@@ -196,7 +196,7 @@ def _arguments(call: RecordedCall) -> dict[str, Any]:
 
 
 def _without_prompts(code: str) -> str:
-    """`code` that other code can stand before: the tool, as IPython, takes it indented as a whole, and with prompts."""
+    """Return `code` without common indentation and pasted prompts, so that other code can precede it."""
     if _tree(code) is None:
         from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415  (rarely used)
 
@@ -214,7 +214,7 @@ def _imports(code: str) -> dict[str, str]:
 def _tree(code: str) -> ast.Module | None:
     """None for what does not compile: `from __future__` imports must come first, for one."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the code's own: it was told of them when it ran
+        warnings.simplefilter("ignore")  # the code's own warnings were shown when it ran
         with suppress(*_NOT_CODE):
             compile(code, "<agent>", "exec", dont_inherit=True)
             return ast.parse(code)

@@ -1,8 +1,8 @@
-"""Book: all records that a notebook holds, known by their ids; where its conversation stands, and what that consists of.
+"""Book: all records of a notebook by their ids, the head of its conversation, and the path that leads there.
 
 Records are found at several places: in cells' metadata (`kin-nb save`), in outputs' metadata (live cells), in the copy that one
 output keeps. No place counts more than another: records of one id are equal, or one was changed by hand, which is an error.
-Numbers are labels for people. What comes after what is said by each record's `parent`, what came last by its `seq`.
+Numbers are labels for people. The order is defined by each record's `parent`, and the latest record by its `seq`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kin_nb.replay.format.output_records import OutputRecord, backed_up_records,
 from kin_nb.replay.recording import Recording, SessionMeta, fallback_session_id, record_label
 
 _NO_SESSION = SessionMeta(session="none")
-"""Where there is no record: nothing is written with it."""
+"""For a book without records; never written."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Book:
     """`cells`: those that hold a record, ask or move the conversation, in the notebook's order.
 
     `saved`: what the notebook's metadata records, None where it records nothing. `output_records`: by id, what an output carries
-    of each record that is not among those. `meta`: of the session that went on last. `no_metadata`: why `saved` is None.
+    of each record that is not among those. `meta`: of the session that made the last record. `no_metadata`: why `saved` is None.
     Raises RecordingError for two records with one id that differ.
     """
 
@@ -168,7 +168,7 @@ class Book:
 
     @property
     def recording(self) -> Recording:
-        """All of it as one recording. Raises NoRecordingError where there is no record."""
+        """All of it as one recording. Raises NoRecordingError when the book is empty."""
         if not self.records:
             reason, _, advice = self.no_metadata.partition("\n")
             raise NoRecordingError(
@@ -194,7 +194,7 @@ class Book:
         return next((cell for cell in self.cells if cell_id and cell.cell_id == cell_id), None)
 
     def with_new(self, more: Iterable[NewRecord]) -> Book:
-        """With these too, in the cells that made them; one that is here already gives way."""
+        """Add records to the cells that made them. A record with the same id is replaced."""
         cells = list(self.cells)
         carried, sessions = dict(self.output_records), dict(self.sessions)
         meta, last = self.meta, max((record.seq for record in self.records.values()), default=0)
@@ -231,7 +231,7 @@ class Book:
         return max(last, key=lambda record: record.seq, default=None)
 
     def conversation(self, at: SessionRecord | None) -> RecordedConversation:
-        """What is sent with a prompt that comes after `at`; None: nothing. Raises RecordingError for what goes on from itself."""
+        """Return what is sent with a prompt that follows `at` (None: nothing). Raises RecordingError for a circle of parents."""
         if at is None:
             return RecordedConversation()
         sent: list[Sent] = []
@@ -251,7 +251,7 @@ class Book:
                 whole.append(record)
                 ref, ancestors = record.parent, record.ancestors
                 continue
-            # its cell is gone: the nearest one before it that is here is gone on from
+            # its cell was deleted: continue from the nearest ancestor that exists
             missing[ref.id] = None
             here = next((n for n, each in enumerate(ancestors) if isinstance(self.records.get(each), Sent)), None)
             missing |= dict.fromkeys(ancestors[:here])

@@ -83,10 +83,10 @@ def flow_turns(turns: Sequence[TurnRecord], position: int) -> Sequence[TurnRecor
 def last_answer(
     standing: Sequence[TurnRecord], key: str, cell_id: str | None, *, edited: bool = False
 ) -> Sequence[TurnRecord]:
-    """The turns that a cell made when it ran last, of a conversation as it stands; empty when there are none.
+    """The turns that a cell made when it ran last, of a conversation as it is now; empty when there are none.
 
     A cell is known by its id and its text; with `edited`, by its id whatever its text is now. Without an id nothing is
-    known: two cells may say the same. A turn that failed or was interrupted is no answer: run again, it is asked again.
+    known: two cells may say the same. A turn that failed or was interrupted is not an answer: run again, it is asked again.
     """
     keys = [turn.key for turn in standing]
     found = [n for n, each in enumerate(standing) if cell_id and each.cell_id == cell_id and (edited or keys[n] == key)]
@@ -153,7 +153,7 @@ def conversation_key(nb: Any, cell: Any) -> str | None:
 
 
 def command_source(record: SessionRecord, session: str = "") -> str:
-    """A cell that does what `record`, which is no turn, did."""
+    """Return the source of a cell that repeats `record`, which is not a turn."""
     command = f"undo {max(1, len(record.turns))}" if record.type == "undo" else record.type
     return f"%kin --session {session} {command}" if session else f"%kin {command}"
 

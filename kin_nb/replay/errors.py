@@ -1,4 +1,4 @@
-"""What can go wrong with a recording, said to the person who can mend it."""
+"""Errors about recordings: the message says what is wrong and where, then what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RecordingError(ReplayError):
 
 
 class UnreadableNotebookError(RecordingError):
-    """The file is no notebook that can be read: truncated, too large, too deep, too old. `again`: try again shortly."""
+    """The notebook file cannot be read: truncated, too large, too deep, too old. `again`: try again shortly."""
 
     def __init__(self, message: str, *, again: bool = False) -> None:
         super().__init__(message)

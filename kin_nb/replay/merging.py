@@ -33,7 +33,7 @@ MergeKind = Literal["same", "a", "b", "fork"]
 
 @dataclass(frozen=True)
 class MergedRecording:
-    """`kind`: both have the same records; only one side went on; or both did. `head`: what the conversation ends with now.
+    """`kind`: both have the same records; only one side has new records; or both. `head`: the last record of the conversation.
 
     Of two that are equally late that is A's here, and in a notebook that of the upper cell.
     """
@@ -44,7 +44,7 @@ class MergedRecording:
 
 
 def merge_recordings(base: Recording, a: Recording, b: Recording) -> MergedRecording:
-    """All records of A and B: those that both added to BASE are two branches of the conversation, which goes on from the last.
+    """All records of A and B: those that both added to BASE are two branches; the conversation continues from the last record.
 
     A record that one side took out since BASE is out. Raises ReplayError, naming turn and field, where one id has two records.
     """
@@ -79,7 +79,7 @@ def _comparable(record: SessionRecord) -> SessionRecord:
 
 
 def _meta(base: Recording, a: Recording, b: Recording) -> SessionMeta:
-    """A's, but for what only B changed."""
+    """Return A's fields, with those that only B changed."""
     names = [name for name in SessionMeta.model_fields if getattr(a.meta, name) == getattr(base.meta, name)]
     return a.meta.model_copy(update={name: getattr(b.meta, name) for name in names})
 
@@ -93,7 +93,7 @@ Match = Callable[[Any, Any], bool]
 
 @dataclass(frozen=True)
 class MergedCells:
-    """`nb`: each cell holds the records of those that it is made of. `notes`: how many cells ask somebody to choose."""
+    """`nb`: each cell holds the records of those that it is made of. `notes`: how many cells ask the user to choose."""
 
     nb: Any
     notes: int
@@ -109,7 +109,7 @@ class _Entry:
 
 
 def normalized(nb: Any, name: str = "the notebook") -> Any:
-    """A copy without the cells that saving makes anew, each cell with an id of its own. Raises UnreadableNotebookError."""
+    """Return a copy without the cells that saving generates, each cell with an id of its own. Raises UnreadableNotebookError."""
     nb = as_node(nb, name)
     remove_binding_cells(nb)
     used: set[str] = set()
@@ -140,7 +140,7 @@ def merge_cells(base: Any, one: Any, other: Any) -> MergedCells:
 
 
 def _hold(cell: Any, sides: Sequence[Any]) -> None:
-    """Give `cell` the records of both sides' cells, as far as these say which they are: saving writes them anew."""
+    """Give `cell` the records of both sides' cells, as far as they are known: saving writes them again."""
     records = [raw for side in sides for raw in _records(side)]
     cell["metadata"].pop("kin", None)
     if records:
@@ -180,7 +180,7 @@ def _entries(base: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> l
 
 
 def _place(entries: Sequence[_Entry], n: int) -> int:
-    """After the cell that stands before cell `n` of the other side, and after what this side added there."""
+    """Return the index after the predecessor of cell `n` of the other side and after what this side added there."""
     before = [at for at, entry in enumerate(entries) if entry.other is not None and entry.other < n]
     place = before[-1] + 1 if before else 0
     while place < len(entries) and entries[place].other is None:
@@ -279,7 +279,7 @@ def _free(wanted: str, used: set[str]) -> str:
 
 @dataclass(frozen=True)
 class MergedNotebook:
-    """`notes`: how many cells say that a person has to choose. `merged.recording` is what `nb` plays, but for cells' keys.
+    """`notes`: how many cells say that a person has to choose. `merged.recording` is what `nb` plays, except for the keys of cells.
 
     `messages`: what was left out, and where a replay stops.
     """

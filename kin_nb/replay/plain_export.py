@@ -43,7 +43,7 @@ def safe_markdown(text: str) -> str:
 
     text = clean(text).strip("\n")
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
-    # what is no link here may be one to another viewer
+    # another viewer may make a link of it
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005
     harmless = not _ODD.search(text) and all(map(_is_harmless, _all(parser.parse(text))))
     return text if harmless else fenced(text, "markdown")
@@ -285,7 +285,7 @@ def _lines(change: FileChange, folder: str) -> Iterator[str]:
 
 
 def _block(patch: str) -> str:
-    """A literal in which the lines stand as they are, where that is possible; an empty line for a blank one."""
+    """A literal that keeps the lines as they are, where that is possible; an empty line for a blank one."""
     patch = re.sub(r"^ $", "", patch, flags=re.MULTILINE)
     return f"r'''\n{patch}'''" if "'''" not in patch and _stays(patch) else _by_line(patch)
 
@@ -355,7 +355,7 @@ def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[
     """The session as a notebook (NotebookNode) that needs no kin_nb: no records, no prompts that ask, no outputs of ours.
 
     `source_nb`: the notebook that holds it, or the `cells` that ran; its other cells stay. Turns that were undone are left
-    out, with a note, but for their Python: undo does not bring variables back.
+    out, with a note, except for their Python: undo does not bring variables back.
     """
     nb = session_notebook(recording, source_nb=source_nb, cells=cells)
     folder = _folder(recording)
@@ -436,7 +436,7 @@ def _own(nb: Any, cell: Any) -> Iterator[Any]:
         yield PlainCell("markdown", f"**A prompt that was never run**\n\n{fenced(text)}")
         return
     if _PROMPT.match(source) or (is_kin_kernel(nb) and source.lstrip().startswith("/")):
-        return  # it only told the session what to do
+        return  # it only gave the session a command
     lines = source.split("\n")
     if is_kin_kernel(nb) and lines[0].split() == ["%%python"]:
         lines = lines[1:]

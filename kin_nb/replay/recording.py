@@ -141,7 +141,7 @@ class Recording:
 
 
 def fallback_session_id(records: Iterable[SessionRecord]) -> str:
-    """An id for the session of records that do not say which it is: the same whoever reads them."""
+    """An id for the session of records that do not say which it is: always the same for the same records."""
     first = min(records, key=lambda record: (record.seq, record.id))
     return str(UUID(sha256(["session", first.id])[:32]))
 
@@ -152,7 +152,7 @@ def record_label(record: SessionRecord) -> str:
 
 
 SHORT_SHA = 16
-"""Hex digits of a hash that are stored beside the whole one of what it is part of: they only tell where a change is."""
+"""Hex digits of a hash that are stored where the full hash of the whole is stored too: they only locate a change."""
 
 
 def digest_of(meta: SessionMeta, shas: Mapping[str, str]) -> str:
@@ -180,7 +180,7 @@ def turn_sha(turn: TurnRecord) -> str:
 
 
 def move_fields(record: Moved) -> dict[str, Any]:
-    """As it is stored, but for its hash."""
+    """Return the stored fields without the hash."""
     fields: dict[str, Any] = json.loads(canonical_json(record.model_dump(exclude_defaults=True)))
     return {**fields, "type": record.type}
 

@@ -39,7 +39,7 @@ class CallDiff:
 class FileOutcome:
     """One file, over all calls of a turn. `added`, `removed`: lines, None when a record has no text of a change.
 
-    `after`: sha256 of what it was in the end, None when it was gone; `mode` as FileChange has it.
+    `after`: sha256 of what it was in the end, None when it was deleted; `mode` as FileChange has it.
     """
 
     added: int | None
@@ -121,7 +121,7 @@ class RunDiff:
 
 
 def compare_runs(a: Recording, b: Recording) -> RunDiff:
-    """Turns in A's order, each beside the one of B that has the same prompt, else the one at the same place."""
+    """Turns in A's order, each with the one of B that has the same prompt, else the one at the same place."""
     standing_a, standing_b = ({id(turn) for turn in _whole(run)} for run in (a, b))
     turns = []
     for one, other in _pairs(a.turns, b.turns):
@@ -144,7 +144,7 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _whole(run: Recording) -> list[TurnRecord]:
-    """The turns of which nothing was taken back, as the very objects of the recording."""
+    """The turns of which nothing was undone, as the very objects of the recording."""
     standing = active_steps(run)
     return [turn for turn in run.turns if standing.get(turn.id) == len(turn.steps)]
 
@@ -166,7 +166,7 @@ def _side(turn: TurnRecord, *, taken_back: bool) -> TurnSide:
 
 
 def _calls(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[CallDiff]:
-    """As a diff of what is said of each call; where the words are the same, the arguments decide."""
+    """Diff the summaries of calls; where the words are the same, the arguments decide."""
     ours, theirs = (turn.calls if turn else () for turn in (a, b))
     alike = SequenceMatcher(None, [_said(call) for call in ours], [_said(call) for call in theirs], autojunk=False)
     for kind, a_from, a_to, b_from, b_to in alike.get_opcodes():
@@ -351,7 +351,7 @@ def _row(width: int, label: str, a: str, b: str) -> str:
 
 
 def _call_line(call: CallDiff, width: int) -> str:
-    """The summary is what gives way: how it ended must be in sight."""
+    """Shorten the summary first: the status must stay visible."""
     ended = {"ok": "done", "error": "failed"}.get(call.status, call.status)
     end = f" · {ended}{f', exit {call.exit}' if call.exit else ''}"
     name = one_line(call.name)

@@ -51,7 +51,7 @@ def _fail(message: str) -> int:
 
 
 def _said(merged: MergedRecording) -> str:
-    """Who went on, and where the conversation is now."""
+    """Say which side has new turns, and where the conversation continues."""
     if merged.kind == "same":
         return "A and B have the same turns."
     if merged.kind != "fork":

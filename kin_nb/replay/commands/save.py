@@ -1,4 +1,4 @@
-"""`kin-nb save`: a logged session, a session notebook, or a notebook that only a front end saved, written anew."""
+"""`kin-nb save`: a logged session, a session notebook, or a notebook that only a front end saved, as a session notebook."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SaveCommand:
     check: bool = False
     """Whether what was saved is played once, unconfined, in a copy of the files around it."""
     config: KinConfig | None = None
-    """With it, and unless `check`, it is played confined, as its settings have it."""
+    """With it, and unless `check`, it is played confined, as its settings say."""
     secrets: Callable[[str], str] = str
 
     @property

@@ -25,7 +25,7 @@ _TESTED = {
     "Rmd": [_RMD],
     "Rmd:rmarkdown": [_RMD],
 }
-"""By their names in `formats`: the formats in which prompts and their records survive, but for what `_LOSSES` names."""
+"""By their names in `formats`: the formats in which prompts and their records survive, except for what `_LOSSES` names."""
 _CELL_MARKER = re.compile(r"^\s*#\s*(%%|In\[)", re.MULTILINE)
 _LIGHT_MARKER = re.compile(r"^\s*#\s*([+-]|(end)?region\b)", re.MULTILINE)
 _FENCE = re.compile(r"^```", re.MULTILINE)

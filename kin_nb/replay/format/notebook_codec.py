@@ -68,7 +68,7 @@ def read_recording(nb: Any) -> Recording:
 
     Raises NoRecordingError when there is none, RecordingError when anything was edited, is missing or was written by a
     later format: the text names the cell (counted from 1 among all cells), turn, step and, where it shows, the field.
-    A cell that was deleted, and one that was pasted, are no error.
+    A cell that was deleted, and one that was pasted, are not errors.
     """
     return read_saved(nb).recording
 
@@ -314,7 +314,7 @@ def _other_json(other: dict[str, Any], blobs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _home(nb: Any, known_as: str, held: Mapping[int, Sequence[SessionRecord]]) -> int:
-    """The cell where a later version's record goes: where it is, else beside the last record, else the last cell."""
+    """The cell where a later version's record goes: where it is, else the cell of the last record, else the last cell."""
     for index, raw in raw_records(nb):
         value = {key: item for key, item in raw.items() if key != "sha"} if isinstance(raw, dict) else {}
         if value and known_as in (value.get("id"), str(raw.get("sha"))[:SHORT_SHA]):

@@ -64,7 +64,7 @@ def describe_other_format(found: object, wrote: object) -> str:
 def reject_unknown_fields(where: str, raw: Any, known: Record, wrote: str) -> None:
     """Raises LaterFormatError when `raw`, of which `known` was read, has a field that `known` has not.
 
-    Hashes cover known fields alone, so one that somebody added by hand looks the same.
+    Hashes cover known fields alone, so a field that was added by hand looks the same.
     """
     field = _later_field(raw, known)
     if field:
@@ -133,7 +133,7 @@ def _complete_kernel(metadata: Any) -> None:
     if isinstance(kernel, dict) and isinstance(kernel.get("name"), str):
         kernel.setdefault("display_name", kernel["name"])
     if isinstance(language, dict) and "name" not in language:
-        del metadata["language_info"]  # nbformat has nobody's language without a name; kernels say theirs again
+        del metadata["language_info"]  # nbformat requires a name; the kernel sends it again
 
 
 def check_valid(nb: Any, name: str) -> None:
@@ -177,7 +177,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|"', re.DOTALL)
 def load_notebook(path: Path, max_bytes: int = MAX_BYTES) -> Any:
     """The notebook at `path` as plain JSON values, each cell's source joined to one text (`as_node` for the rest).
 
-    Its recording stands in metadata, wherever the file keeps it: in a sidecar, or in a cell. Raises
+    Its recording is in metadata, wherever the file keeps it: in a sidecar, or in a cell. Raises
     UnreadableNotebookError when it is missing, no regular file, over `max_bytes`, nested over 200 levels, truncated, no
     notebook, or older than nbformat 4.
     """
@@ -187,7 +187,7 @@ def load_notebook(path: Path, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def _read_beside(path: Path, name: str) -> str:
-    """Beside the file itself where `path` is a link to it; else beside the link."""
+    """Read from the folder of the file that `path` links to, else from the folder of the link."""
     try:
         return read_text(Path(os.path.realpath(path)).with_name(name))
     except UnreadableNotebookError:

@@ -47,7 +47,7 @@ def raw_output_records(cell: Any) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class OutputRecord:
-    """A verified record (JSON text where a later version wrote it), the session that it says to be of, and all as it stood."""
+    """A verified record (JSON text where a later version wrote it), the session that it names, and the raw JSON."""
 
     record: SessionRecord | str
     meta: SessionMeta
@@ -100,7 +100,7 @@ def record_id(carried: dict[str, Any]) -> str:
 
 
 def backed_up_records(nb: Any) -> Iterator[dict[str, Any]]:
-    """As outputs have it, which anybody may have written: no more than its shape is sure."""
+    """As outputs have it, unverified: only the shape is checked."""
     for cell in nb["cells"]:
         for output in cell.get("outputs", []):
             metadata = output.get("metadata")

@@ -23,9 +23,9 @@ def has_redaction_marks(text: str) -> bool:
 
 
 def matches_redacted(saved: str, now: str) -> bool:
-    """Whether `now` is `saved`, in which each mark stands for one character or more, of any number of lines.
+    """Whether `now` is `saved`, in which each mark replaces one character or more, of any number of lines.
 
-    Linear: what stands between two marks is looked for once, where it comes first.
+    Linear: the text between two marks is looked for once, where it comes first.
     """
     if saved == now or not has_redaction_marks(saved):
         return saved == now

@@ -1,6 +1,6 @@
 """A recording, or its long texts, elsewhere than in the notebook's metadata (docs/reference/format.md).
 
-Inside a cell, for kernels that see no file: `%kin save --portable`. In a sidecar, a file beside the notebook.
+Inside a cell, for kernels that see no file: `%kin save --portable`. In a sidecar, a file next to the notebook.
 """
 
 from __future__ import annotations

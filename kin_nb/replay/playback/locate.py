@@ -170,7 +170,7 @@ def _near(path: Path, session: str, digest: str, context: ProcessContext, seen: 
 def _named(
     session: str, digest: str, context: ProcessContext, from_path: Path | None, store: Store | None
 ) -> Iterator[Path]:
-    """The paths that somebody named outright: a mistake in one is an error, not a reason to look on."""
+    """Yield the paths that the user named: a mistake in one is an error, not a reason to search further."""
     if from_path is not None:
         yield context.cwd / from_path.expanduser()
     named = context.environ.get("KIN_RECORDING")

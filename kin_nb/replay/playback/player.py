@@ -2,9 +2,9 @@
 
 1. A cell that the notebook has, by its id, shows its own records, if they were made with the text that it has now.
 2. Without ids (runners that send none, files that have none), the next cell with this text shows its own.
-3. A cell that the notebook does not have (pasted, or written anew) shows what the only cell with this text shows.
+3. A cell that the notebook does not have (pasted or new) shows what the only cell with this text shows.
 
-Everything else is not recorded. Nothing is played for another cell because of where it stands.
+Everything else is not recorded. Nothing is played for another cell because of its position.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _redoable(records: Sequence[SessionRecord]) -> int:
 
 
 def resume_from(agent: Agent, book: Book, at: SessionRecord | None) -> RecordedConversation:
-    """`agent`, which is new, goes on after the record `at`; the conversation that it has then. Raises ReplayError.
+    """Let a new `agent` continue after the record `at`, and return the conversation that it has then. Raises ReplayError.
 
     Commit and branch are the recording's: there the files are what its first turn found. New turns are numbered after all
     that the notebook holds.

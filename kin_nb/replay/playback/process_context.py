@@ -60,7 +60,7 @@ class ProcessContext:
                 yield from _notebooks(path.parent)
 
     def siblings(self) -> Iterator[Path]:
-        """Notebooks in the folder of the notebook that this kernel was told of, whether that is there or not."""
+        """Notebooks in the folder of the notebook that this kernel serves, whether that exists or not."""
         folders = {path.parent: None for path in self._own_names()} or {self.cwd: None}
         for folder in folders:
             yield from _notebooks(folder)

@@ -23,7 +23,7 @@ MATCHING: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered", "
 class Drift:
     """`rules` are the names of the rules that made two texts equal; `detail` says in one line what differs.
 
-    `line`: at which line, from 1, texts differ; 0 where it is no text that does.
+    `line`: at which line, from 1, texts differ; 0 when something else differs.
     """
 
     kind: DriftKind

@@ -1,7 +1,7 @@
 """A repository of the copy's own, at the recorded commit: git works in it, and nothing that it does reaches the original.
 
 It is made empty, with no hooks, no template and settings of ours, and borrows the original's objects (objects/info/alternates),
-which git only reads; of those that it would write anew it sets the time. Branches, tags, remote branches and harmless
+which git only reads; of those that it would write again it sets the time. Branches, tags, remote branches and harmless
 settings are copied as text. Remotes keep their names and lead nowhere, so that `git status` says what it said
 and neither push nor fetch reaches anybody. No file is shared by a hard link. What git runs here is what the person's own
 settings say (~/.gitconfig), as in every repository of theirs; nothing that the original, or the commit, names.
@@ -137,7 +137,7 @@ _OURS = {
     "core.bare": "false",
     "core.logallrefupdates": "true",
     "core.fsmonitor": "false",
-    "gc.auto": "0",  # nothing goes on in the background while the copy is removed
+    "gc.auto": "0",  # nothing may run in the background while the copy is removed
     "maintenance.auto": "false",
 }
 _QUIET = ("core.hooksPath=/dev/null", "protocol.allow=never", "submodule.recurse=false", "advice.detachedHead=false")
@@ -219,12 +219,12 @@ class Clone:
         return self._mend_links()
 
     def exclude(self, patterns: str) -> None:
-        """Let git ignore what `patterns` say, besides."""
+        """Let git also ignore `patterns`."""
         with (self.folder / ".git" / "info" / "exclude").open("a", encoding="utf-8", errors="surrogateescape") as file:
             file.write(patterns)
 
     def _write_refs(self, refs: dict[str, str], named: Mapping[str, str], settings: Mapping[str, str]) -> None:
-        """As they are now; the branch that the session was on, as far as can be told, is at the recorded commit.
+        """As they are now; the branch that the session was on, if known, is at the recorded commit.
 
         So is the remote branch that this one follows, where it has that commit: how far it was then is not known. Branches that
         its name leaves no room for, as `a/b` with `a`, came later, and are left out.

@@ -28,7 +28,7 @@ from kin_nb.replay.rerun import patterns
 from kin_nb.replay.rerun.patterns import Compare, Pattern, compile_pattern
 
 OPAQUE = "unseen"
-"""Stands for the programs that a script, a Makefile or a package's own commands run: the line does not say which."""
+"""Placeholder for the programs that a script, a Makefile or a package's own commands run: the line does not say which."""
 
 _PYTHON = re.compile(r"python(?:\d+(?:\.\d+)?)?")
 _LAUNCHERS = frozenset(("npx", "bunx", "uv", "uvx", "poetry", "pdm", "pipenv", "hatch", "coverage", "pipx"))
@@ -95,7 +95,7 @@ def _run_by_python(words: list[str]) -> Iterator[str]:
 
 
 CPU_SECONDS = 5
-"""Of processor time for the rules of users on one result. Python's engine backtracks: an expression may take for ever."""
+"""Of processor time for the rules of users on one result. Python's engine backtracks: an expression may never end."""
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ _NOT_AS_IT_WAS = dict.fromkeys((CHANGED_SINCE, "you deleted it since"), "it was 
 
 
 def apply_changes(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
-    """Change the files of the workspace at `root` as recorded; (path -> why) for those that no recording can give back.
+    """Change the files of the workspace at `root` as recorded; return path -> reason for those that a recording cannot restore.
 
     A file is written only where its content comes out to the byte, by its hash. One that is not now what it was then
     stays as it is, as undo has it (core.session.file_history), and is not among those returned.
@@ -247,7 +247,7 @@ NO_SUCH_TOOL = f"not run: no such tool here, so the recorded result was used. Fo
 
 
 class StubResult(BaseModel):
-    """What the model was told."""
+    """The text that the model got."""
 
     text: str
 
@@ -277,7 +277,7 @@ class StubTool(BaseTool[MCPArgs, StubResult, BaseToolConfig, TaskState]):
 def register_stubs(agent: Agent, calls: Iterable[RecordedCall]) -> frozenset[str]:
     """Give `agent` one for each tool among `calls` that it has not, and that none of its servers may have; all their names.
 
-    A call that nobody decided on was of no tool when it was recorded either.
+    A call without a decision had no tool when it was recorded either.
     """
     manager = agent.tool_manager
     known = manager.available_tools()

@@ -89,7 +89,7 @@ class RunState:
         self.head = record.head
 
     def mark(self, drift: Drift) -> Drift:
-        """`drift`, which is no harmless one, saying so when it is not the run's first."""
+        """Return a `drift` that counts, marked when it is not the first of the run."""
         marked = replace(drift, detail=f"{AFTER_DRIFT}{drift.detail}") if self.drifted else drift
         self.drifted = True
         return marked

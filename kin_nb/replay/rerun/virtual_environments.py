@@ -4,11 +4,11 @@ Programs of a session need the packages that it had (.venv, venv, env, node_modu
 take longer than most replays, and an installation from a recipe would need a network and give other versions. So they are
 linked, for reading. What keeps the original as it is:
 
-* folders are made anew, and files in them are links: what a program adds there (bytecode, an installed package) or removes is
+* folders are created, and files in them are links: what a program adds there (bytecode, an installed package) or removes is
   the copy's alone. Only who opens a linked file and writes into it changes the original; pip and npm replace files instead.
   A package of node_modules is linked as a whole, and so are Python packages beyond the first MOST_FILES files: bytecode of
   those that the original has not yet is written there, as it was when the session ran.
-* a small text in which the workspace's path stands is no link but a copy with the path of the copy in it: the scripts of
+* a small text that contains the workspace's path is not a link but a copy with the path of the copy in it: the scripts of
   bin/, pyvenv.cfg, and what leads to an editable installation (*.pth and the like), which would import the original's code.
 * `remove_links` takes all links away before the copy is removed: no removal follows one, nor changes permissions by one.
 """
@@ -67,9 +67,9 @@ _TEXT = 200_000
 """Bytes of the largest text that may be a copy."""
 _MOST_PLACES = 50
 _ALWAYS = re.compile(r"bin|lib|lib64|python3\.\d+t?|site-packages")
-"""Folders of an environment that are always made anew: what leads to places is in them."""
+"""Folders of an environment that are always created: they contain paths."""
 _CACHES = frozenset({".cache", ".vite", ".vite-temp"})
-"""Of node_modules: what programs write anew in place."""
+"""Of node_modules: what programs rewrite in place."""
 
 
 def is_environment(path: Path) -> bool:
@@ -149,7 +149,7 @@ class _Mirror:
             self._file(entry, target)
 
     def _link(self, entry: os.DirEntry[str], target: Path) -> None:
-        """As it is: a relative one leads to what is linked beside it. One into the original's own files leads into the copy."""
+        """As it is: a relative one leads to what is linked next to it. One into the original's own files leads into the copy."""
         path = Path(entry.path)
         named = str(path.readlink())
         if real_path(path.parent).is_relative_to(real_path(self._original)):

@@ -129,7 +129,7 @@ def describe_play(played: PlayResult, seconds: int, lacks: str) -> str:
 WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.run_notebook", "confined")
 """-P: a module that lies in the current directory is none of ours."""
 COPY_LIMIT = CopyLimit(files=10_000, size=200 * 1024**2)
-"""Of files that are copied for it, which nobody asked for."""
+"""Of files that are copied for it, without being asked for."""
 _SERVICES = ("DISPLAY", "WAYLAND_DISPLAY", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST")
 """Where something outside of the confinement can be reached."""
 _OF_ITS_OWN = {"KIN_HOME": "/tmp/kin-code", "IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"}  # noqa: S108
@@ -251,7 +251,7 @@ def _complain(process: subprocess.Popen[bytes], stderr: IO[bytes]) -> NoReturn:
 
 
 def _memory() -> int:
-    """Half of what is free: the person's own programs need the rest. 0 where that cannot be told."""
+    """Half of what is free: the person's own programs need the rest. 0 when unknown."""
     with suppress(OSError):
         found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"))
         return int(found[1]) * 1024 // 2 if found else 0
@@ -277,7 +277,7 @@ def report_without_play(read: Preflight, shown: str, why: str = "") -> CheckResu
 def play_and_report(
     play: ConfinedPlay, read: Preflight, shown: str, clean: Callable[[str], str], on_cell: OnCell
 ) -> CheckResult:
-    """`clean` takes out of a text what a save takes out. Ctrl-C ends the play, and the save stands."""
+    """`clean` takes out of a text what a save takes out. Ctrl-C ends the play; the saved file stays."""
     try:
         played = play.run(on_cell)
     except Interrupted:
@@ -293,7 +293,7 @@ def play_and_report(
         )
         shown_play = replace(
             played, failure=played.failure.cleaned(clean)
-        )  # before it is cut: half of a secret is no match
+        )  # before it is cut: half a secret would not match
     own = played.failure is not None and not lacks
     line = clean(describe_play(shown_play, play.seconds, lacks))
     if played.is_complete:

@@ -82,7 +82,7 @@ def execute(
 
         def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
             out = super().process_message(msg, cell, cell_index)
-            if msg["msg_type"] == "update_display_data":  # a card that settles is no new output
+            if msg["msg_type"] == "update_display_data":  # an updated card is not a new output
                 on_output(cell_index, msg["content"])
             return out
 
@@ -157,7 +157,7 @@ def socket_settings(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class CellProgress:
-    """What is going on: cell `cell` of `cells` (from 1) began, or, with `output`, showed this nbformat output."""
+    """Progress: cell `cell` of `cells` (from 1) began, or, with `output`, showed this nbformat output."""
 
     cell: int
     cells: int
@@ -228,7 +228,7 @@ def run_cells(
 
 
 class _Above:
-    """What the cells above those that `hidden` covers show, which may change what stands there (a display's update)."""
+    """What the cells above those that `hidden` covers show, which may change outputs above (a display's update)."""
 
     def __init__(self, nb: Any, hidden: HiddenText) -> None:
         self._cells = [cell for cell in nb["cells"][: hidden.first] if hidden and cell["cell_type"] == "code"]

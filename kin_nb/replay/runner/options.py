@@ -37,7 +37,7 @@ class ReplayOptions:
 
     `approve_recorded`: calls that were allowed when recorded run without asking (`--approve recorded`). `workspace`: where
     it is now. `timeout`: seconds per cell. `parameters`: (name, value as it was typed). `fail_on`: the least that counts
-    as drift. `rules`: files of drift rules, besides the built-in ones.
+    as drift. `rules`: files of drift rules, in addition to the built-in ones.
     """
 
     tools: bool = False

@@ -26,7 +26,7 @@ from kin_nb.replay.saving.privacy import known_secrets
 WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.run_notebook")
 """-P: a module that lies in the current directory is none of ours."""
 GRACE_SECONDS = 10.0
-"""Seconds in which a worker that is told to end has to end its kernel and what runs in there."""
+"""Seconds in which a worker that was asked to end has to end its kernel."""
 CONNECT_SECONDS = 30
 """For how long a cluster may have no workers, or no scheduler that answers."""
 LOOK_SECONDS = 5
@@ -38,7 +38,7 @@ OnResult = Callable[[NotebookResult], None]
 def replay_many(
     requests: Sequence[Request], jobs: int, timeout: float | None, on_row: OnResult
 ) -> list[NotebookResult]:
-    """The rows, in the requests' order; `on_row` is told of each as it comes. `timeout`: seconds for each notebook.
+    """The rows, in the requests' order; `on_row` gets each as it comes. `timeout`: seconds for each notebook.
 
     No process is left, also when it is interrupted: raises as core.interrupts.run_interruptible.
     """
@@ -126,7 +126,7 @@ def replay_on_dask(
 ) -> list[NotebookResult]:
     """As many.replay_many. A task that fails or whose worker dies is a failed row.
 
-    Paths have to mean the same to the workers. Raises ReplayError when `distributed` is not installed, or nobody answers
+    Paths have to mean the same to the workers. Raises ReplayError when `distributed` is not installed, or no scheduler answers
     at `address` (tcp://HOST:PORT).
     """
     try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCRATCH_KIND = "scratch"
-"""`metadata.kin.kind` of what a cell in a scratch copy says besides what was recorded: never compared."""
+"""`metadata.kin.kind` of what a cell in a scratch copy shows in addition to what was recorded: never compared."""
 CellStatus = Literal["same", "differs", "error", "not compared", "not run"]
 CallKind = DriftKind | Literal["played", "not run"]
 Verdict = Literal["same", "drift", "error", "skipped"]
@@ -100,7 +100,7 @@ class ReplayReport:
     """`executed` is the notebook as it came out; `error` is "" when every cell ran.
 
     `not_applied`: recorded changes of files that are not in the scratch copy, a line each. `live`: how what the model did
-    now differs from the recording, None in the other modes. `fail_on` "effect": text that differs is no drift.
+    now differs from the recording, None in the other modes. `fail_on` "effect": differing text does not count.
     `approve_recorded`: as it was asked for.
     """
 
@@ -354,7 +354,7 @@ def results_json(rows: Sequence[NotebookResult]) -> str:
 
 
 def result_from_json(text: bytes | str) -> NotebookResult:
-    """Raises ValueError for what is no row."""
+    """Read a result. Raises ValueError."""
     row = from_json(NotebookResult, text)
     if row.exit_code not in _SEVERITY:
         raise ValueError(f"{row.exit_code} is not an exit code of a notebook")

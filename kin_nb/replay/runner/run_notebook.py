@@ -68,9 +68,9 @@ def run_live(
     on_progress: OnProgress | None,
     secrets: Callable[[str], str],
 ) -> ReplayReport:
-    """Run the cells of `stored`, the notebook at `path` (resolved), live, with the settings of whoever runs it.
+    """Run the cells of `stored`, the notebook at `path` (resolved), live, with the settings of the user who runs it.
 
-    Calls that ask are refused, since nobody is there; `approve_recorded` allows those that were allowed when recorded,
+    Calls that ask are refused, since no one can approve them; `approve_recorded` allows those that were allowed when recorded,
     with the same arguments. Raises as runner.replay_notebook, and when `destination` exists: what it holds was paid for.
     """
     if destination.exists():
@@ -285,7 +285,7 @@ def replay_request() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """No kernel goes on for a runner, or a worker of a cluster, that was killed."""
+    """End this process when its parent was killed, so that no kernel keeps running."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

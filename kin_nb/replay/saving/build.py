@@ -146,7 +146,7 @@ def session_notebook(
 
 
 def is_generated(cell: Any) -> bool:
-    """Whether another cell, or none, will stand in its place: it loads, names or holds the recording, or saves."""
+    """Return whether saving replaces or removes this cell: it loads kin_nb, names or holds the recording, or saves."""
     if cell["cell_type"] != "code":
         return False
     ours = is_bootstrap(cell["source"]) or _SAVE.fullmatch(cell["source"]) is not None

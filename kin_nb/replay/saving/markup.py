@@ -43,7 +43,7 @@ def clean_markup(text: str, clean: Clean, deepest: int = _DEEPEST, look: Clean |
     """`text` with what `clean` changes where something is escaped; the rest is, unchanged, for the caller to clean afterwards.
 
     `clean` gets what a reader sees: the text between two tags, and the values of attributes. These may be pages (`srcdoc`),
-    `deepest` within each other. Then, as in scripts and broken markup, what stands between any two brackets or quotes.
+    `deepest` within each other. Then, as in scripts and broken markup, the text between any two brackets or quotes.
     Where a match is left that tags, comments or unseen characters split, the result is the page's text without markup.
     `look` is asked first: `clean`, for who counts what that finds.
     """
@@ -239,7 +239,7 @@ def _cdata(part: _Part) -> str | None:
 
 
 Runs = list[list[str]]
-"""What is read together: each text of it stands between two tags or unseen characters."""
+"""What is read together: each text is between two tags or unseen characters."""
 
 
 class _Seen:
@@ -277,7 +277,7 @@ def _seen(parts: Sequence[_Part]) -> Runs:
 
 
 def _seen_between_brackets(text: str) -> Runs:
-    """As who takes every `<...>` for a tag: a comment that one parser goes on reading may have an end for another."""
+    """As who takes every `<...>` for a tag: a comment that continues for one parser may have an end for another."""
     seen = _Seen()
     before, *pieces = text.split("<")
     seen.text(html.unescape(before))

@@ -25,7 +25,7 @@ class SaveOptions:
     redact: tuple[re.Pattern[str], ...] = ()
     plain: bool = False
     play: bool = True
-    """Whether what was saved is played once, as the settings have it (`[save] check_seconds`)."""
+    """Whether what was saved is played once, as configured (`[save] check_seconds`)."""
 
 
 def add_save_options(parser: argparse.ArgumentParser) -> None:

@@ -32,12 +32,12 @@ from kin_nb.replay.saving.user_cells import check_user_cells_kept
 def check_overwrite(nb: Any, path: Path, *, itself: bool) -> Any:
     """The notebook that `nb` may replace, None for an empty file. Raises RecordingError when it may not.
 
-    `itself`: `nb` was made from what stands there.
+    `itself`: `nb` was made from the file at `path`.
 
     A damaged recording of the same session may be replaced by one that has all of it: that is its repair.
     """
     if path.is_file() and not path.stat().st_size:
-        return None  # an empty file is nobody's work
+        return None  # an empty file has no content to lose
     try:
         there = load_notebook(path)
     except UnreadableNotebookError:

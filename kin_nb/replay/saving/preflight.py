@@ -1,7 +1,7 @@
 """What would stop a saved notebook, found by reading its cells: files and modules that are missing, names that no cell above
 defines, questions to a person; and paths that are on this machine only.
 
-Nothing is run or imported. What reading cannot tell is left out, so no finding is no proof: for that it is played
+Nothing is run or imported. Reading cannot find everything, so an empty result is not a proof: for that the notebook is played
 (runner/confined.py).
 """
 
@@ -43,12 +43,12 @@ _LONGEST = 1000
 """Characters of a path."""
 _FILE = re.compile(r"(?!\w+:)[^\n*?<>|{}\[\]\"]*(?:/[^\n*?<>|{}\[\]\"/]+|\.\w{1,10})")
 _FINDS_MORE = re.compile(r"sys\.path|PYTHONPATH|addsitedir|\b(?:pip|conda|mamba|uv)\b")
-"""After a cell with this, which modules there are cannot be told."""
+"""After a cell with this, the set of modules is unknown."""
 _ASKING = frozenset({"input", "getpass"})
 _MAKES_FILES = frozenset(
     {"chdir", "extractall", "urlretrieve", "run", "system", "check_call", "check_output", "copy", "move"}
 )
-"""Calls after which what is there cannot be told."""
+"""Calls after which the set of files is unknown."""
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _CELL_MAGIC = re.compile(r"\s*%%(?P<name>\w+)(?P<line>[^\n]*)\n(?P<body>.*)", re.DOTALL)
 _ELSEWHERE = frozenset({"bash", "sh", "script", "html", "markdown", "javascript", "js", "svg", "latex", "writefile"})
@@ -59,7 +59,7 @@ _TRANSPARENT = frozenset({"time", "timeit", "prun"})
 
 @dataclass
 class _State:
-    """`names`: those that cells above define; None once that cannot be told. `written`: files that they write."""
+    """`names`: those that cells above define; None when unknown. `written`: files that they write."""
 
     names: set[str] | None = field(default_factory=set)
     written: set[str] = field(default_factory=set)
@@ -88,7 +88,7 @@ class Preflight:
 def check_cells(nb: Any, folder: Path) -> Preflight:
     """The ordinary cells of `nb`, to be run in `folder`, that a replay would stop at, as far as reading tells.
 
-    Cells that are tagged as what may fail are named too: their error is no surprise. Nothing is run. Linear.
+    Cells that are tagged as what may fail are named too: their error is expected. Nothing is run. Linear.
     """
     found, so_far, never, failing, interrupted, here = [], _State(), [], [], [], {}
     for number, cell in enumerate(nb["cells"], 1):
@@ -151,7 +151,7 @@ def _cells(numbers: list[int]) -> str:
 
 
 def _code_of(nb: Any, source: str) -> str | None:
-    """The Python that a cell runs in the notebook's namespace; None where that cannot be told."""
+    """The Python that a cell runs in the notebook's namespace; None when unknown."""
     magic = _CELL_MAGIC.fullmatch(source)
     if magic is not None:
         if not (magic["name"] in _TRANSPARENT or (magic["name"] == "python" and is_kin_kernel(nb))):
@@ -175,7 +175,7 @@ def _code_of(nb: Any, source: str) -> str | None:
 
 
 def _makes_files(source: str) -> bool:
-    """Whether a cell runs a shell, or writes itself to a file: what is there below it cannot be told."""
+    """Whether a cell runs a shell, or writes itself to a file: the set of files below it is unknown."""
     return re.search(r"(?m)^\s*(?:!|%%(?:bash|sh|script|writefile)\b|%cd\b)|=\s*!", source) is not None
 
 
@@ -287,7 +287,7 @@ class _Scope(ast.NodeVisitor):
             self.visit(each)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Its body has names of its own, which are not told apart here."""
+        """Its body has names of its own, which are not distinguished here."""
         self.binds.add(node.name)
         for each in (*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)):
             self.visit(each)

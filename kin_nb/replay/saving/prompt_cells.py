@@ -85,7 +85,7 @@ def is_bootstrap(source: str) -> bool:
 
 
 def without_bootstrap_lines(source: str) -> str:
-    """The lines of a cell that are somebody's own: an older recording is not to be played, nor kin_nb loaded twice."""
+    """The lines of a cell that the user wrote: an older recording is not to be played, nor kin_nb loaded twice."""
     lines = source.split("\n")
     ours = _head_lines(lines)
     return "\n".join(line for n, line in enumerate(lines) if n not in ours).strip("\n") if ours else source
@@ -246,7 +246,7 @@ def _shows_own(nb: Any, cell: Any, held: Mapping[str, SessionRecord]) -> bool:
 
 
 def _makes_way(cell: Any) -> bool:
-    """Whether another cell will stand in its place, which names or holds the recording: what it holds needs another one."""
+    """Return whether another cell replaces it, which names or holds the recording: what it holds needs another one."""
     return is_recording_cell(cell) or is_bootstrap(cell["source"])
 
 
@@ -284,7 +284,7 @@ def prompt_cell_source(nb: Any, turn: TurnRecord, session: str = "") -> tuple[st
 def code_cell(source: str, cell_id: str) -> Any:
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
-    # an id that a record names may be none; whatever is double is mended at the end
+    # an id that a record names may be none; duplicates are renamed at the end
     known = cell_id if is_cell_id(cell_id) else "cell"
     return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=known)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class RecordingSource:
     """`nb`: the notebook that was named, with what it holds; None for a session of the log.
 
-    `taken_over`: the ids of turns that the session went on from, which a notebook may have in full.
+    `taken_over`: the ids of turns of parent sessions, which a notebook may have in full.
     """
 
     recording: Recording
@@ -33,7 +33,7 @@ class RecordingSource:
     taken_over: frozenset[str] = field(default_factory=frozenset)
 
     def with_notebook(self, path: Path) -> RecordingSource:
-        """With the cells and records of the notebook at `path`, if it is of this session, or of one that it goes on from.
+        """With the cells and records of the notebook at `path`, if it is of this session or of a parent session.
 
         One that is damaged counts too, for its cells: those are a person's. Raises RecordingError for one that a merge left
         unfinished.

@@ -1,7 +1,7 @@
 """The cells that a person wrote, when a session notebook is made: which of them it can run again, and which it must keep.
 
 A notebook says, with its recording, which texts its saving brought there: `cells`, a short hash of each. Whatever else
-stands in it was written there since.
+is in it was written by the user since.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def user_cells(nb: Any) -> list[Any]:
 def check_user_cells_kept(there: Any, nb: Any, name: str, *, itself: bool) -> None:
     """Raises RecordingError when `there`, in file `name`, has cells of its own whose text `nb`, in its place, would not have.
 
-    `itself`: `nb` was made from `there`, so what would go are prompts that were never run as they stand.
+    `itself`: `nb` was made from `there`, so what would be lost are prompts that never ran with their present text.
     """
     now = {_text(cell) for cell in nb["cells"]}
     redacted = [text for text in now if REDACTED in text[1]]
@@ -123,7 +123,7 @@ def check_user_cells_kept(there: Any, nb: Any, name: str, *, itself: bool) -> No
 def stamp(nb: Any, itself: Any = None) -> Any:
     """`nb` as it is stored: it says which texts saving brought. As it is where it says so already.
 
-    What was somebody's own in `itself`, the notebook that it was made from and is stored over, is their own still. Saved
+    A cell of the user in `itself`, the notebook that it was made from and is stored over, is their own still. Saved
     from another, all of it is that one's, and comes and goes with it.
     """
     kin = nb["metadata"].get("kin")
@@ -151,7 +151,7 @@ def _brought(nb: Any) -> set[str]:
 
 
 def _cells(nb: Any) -> Iterator[Any]:
-    """What a person wrote: not what saving makes anew, not commands, which no session notebook runs."""
+    """Yield the cells of the user: no generated cells, no commands, which no session notebook runs."""
     for cell in nb["cells"]:
         ours = is_generated(cell) or is_binding_cell(nb, cell) or is_command_cell(nb, cell)
         if cell["source"].strip() and not ours:
@@ -179,7 +179,7 @@ def _is_of(own: set[tuple[str, str]], now: tuple[str, str]) -> bool:
 
 
 def _redacts(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether `one`, which has something taken out of it, is `other` but for that."""
+    """Whether `one`, which has something taken out of it, is a redacted `other`."""
     (kind, text), (of_kind, whole) = one, other
     first, *parts = text.split(REDACTED)
     last = parts.pop()

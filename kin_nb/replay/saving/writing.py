@@ -44,7 +44,7 @@ def write_notebook(
     turns or undos that `nb` has not, or what a later version wrote; when no sidecar can have its name, or another file has it;
     and when more would be written than is read again.
     nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written. `made_from`: the file whose
-    cells `nb` has. `replacing`: whatever stands there may go.
+    cells `nb` has. `replacing`: any file may be replaced.
     """
     import_nbformat()
     import nbformat  # noqa: PLC0415  (first use)
@@ -134,7 +134,7 @@ def _holds_something(path: Path) -> bool:
 
 
 def _other_that_names(sidecar: str, path: Path) -> Path | None:
-    """Another notebook beside `path` whose texts are there too, as `NAME.ipynb`'s and `NAME.kin.ipynb`'s are, and a copy's."""
+    """Return another notebook in the folder of `path` that uses this sidecar, as `NAME.ipynb` and `NAME.kin.ipynb` do, or a copy."""
     written = {json.dumps(sidecar).encode(), json.dumps(sidecar, ensure_ascii=False).encode()}
     for other in sorted(path.parent.glob("*.ipynb")):
         if other == path or not other.is_file():
@@ -160,7 +160,7 @@ def _readable(path: Path, text: str) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """UTF-8 has no bytes for a lone surrogate; JSON has an escape, which is Python's, and all stand within strings."""
+    """UTF-8 has no bytes for a lone surrogate; JSON has an escape, which is Python's, and they occur only in strings."""
     return text.encode(errors="backslashreplace")
 
 
