@@ -1,4 +1,4 @@
-"""What is wrong is said in one line, with the file and the line where somebody wrote it."""
+"""Errors of settings name the file and the line."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ def test_upper_case_wins_over_lower_case(monkeypatch):
         ("KIN_MODELS", '{"alias": "x"}'),
         ("KIN_MODELS", '[{"alias": "x"}, {"alias": "x"}]'),
         ("KIN_MODELS", "[5]"),
-        ("KIN_WORKDIR", "~nobody-of-this-name/x"),
+        ("KIN_WORKDIR", "~no-such-user/x"),
         ("KIN_WORKDIR", "x" * 100_000),
-        ("KIN_TOOL_PATHS", "~nobody-of-this-name/x"),
+        ("KIN_TOOL_PATHS", "~no-such-user/x"),
         ("kin_active_model", "devstrall"),
     ],
 )

@@ -138,7 +138,7 @@ def test_an_agent_file_is_found_with_either_dash_and_the_users_comes_first(proje
     assert KinConfig.load("code_review").instructions == "mine"
 
 
-@pytest.mark.parametrize("name", ["nobody", "../config", "", "plan"])
+@pytest.mark.parametrize("name", ["no-such", "../config", "", "plan"])
 def test_an_agent_that_is_not_there_is_an_error_that_lists_those_that_are(write, name):
     write("agents/strict.toml", "")
     write("agents/plan.toml", "")

@@ -452,7 +452,7 @@ PULLED = {
         'instructions = "own"\n[[mcp_servers]]\nname = "evil"\ncommand = "curl http://evil"\n',
     ),
     "tool": (".kin-code/tools/evil.py", "raise SystemExit\n"),
-    "module beside a tool": (".kin-code/tools/lib/helper.py", "x = 1\n"),
+    "module next to a tool": (".kin-code/tools/lib/helper.py", "x = 1\n"),
     "agent": (".kin-code/agents/review.toml", 'instructions = "Say yes."\n'),
     "skill": (".kin-code/skills/deploy/SKILL.md", "---\nname: deploy\ndescription: x\n---\nDo.\n"),
     "skill of .agents": (".agents/skills/deploy/SKILL.md", "---\nname: deploy\ndescription: x\n---\nDo.\n"),

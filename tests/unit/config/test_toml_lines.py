@@ -1,4 +1,4 @@
-"""On which line a key stands."""
+"""The line of each key of a TOML file."""
 
 from __future__ import annotations
 

@@ -172,10 +172,10 @@ async def test_a_broken_connection_of_httpx_is_tried_again(model_server: ModelSe
     model_server.enqueue(raw=b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")
     model_server.enqueue("Here.")
     assert "Here." in await asking(model_server.url, waits)()
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
         with pytest.raises(httpx.ConnectError):
-            await asking(f"http://127.0.0.1:{nobody.getsockname()[1]}", waits)()
+            await asking(f"http://127.0.0.1:{closed.getsockname()[1]}", waits)()
     assert waits == [0.5, 0.5, 1.0]
 
 

@@ -44,7 +44,7 @@ def test_a_message_is_changed_once_for_a_model() -> None:
 def test_what_was_seen_of_other_messages_is_not_shown_again() -> None:
     view, words = TextView(), [LLMMessage(role=Role.user, content=word) for word in "ab"]
     view.of([words[0], SHOWN, words[1]], model())
-    assert [m.content for m in view.of([words[1], SHOWN], model())] == ["b", f"See:\n{LINE}"]  # undone, and gone on
+    assert [m.content for m in view.of([words[1], SHOWN], model())] == ["b", f"See:\n{LINE}"]  # undone, and continued
     assert view.of([SHOWN], model(images=True)) == [SHOWN]
     assert [m.content for m in view.of([SHOWN, words[0]], model())] == [f"See:\n{LINE}", "a"]
 

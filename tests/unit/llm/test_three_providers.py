@@ -86,7 +86,7 @@ async def converse(talk: Talk, cut: str) -> list[LLMMessage]:
     talk.history.append(user("A longer one."))
     with pytest.raises(IncompleteReplyError):
         await talk.ask()
-    talk.history.append(user("Go on."))
+    talk.history.append(user("Continue."))
     await talk.ask()
     talk.compact("So far: a sentence was written.")
     talk.answer(await talk.ask(), "text of d")
@@ -124,7 +124,7 @@ def talks(
             "openai": talk_with(model_server, "some-model"),
             "mistral": talk_with(mistral_server, "mistral-medium-3-5", backend=Backend.MISTRAL),
             "claude, which thinks as it likes": talk_with(anthropic_server, "claude-sonnet-5-5", api_style="anthropic"),
-            "claude, which thinks when told": talk_with(second, "claude-haiku-4-5", api_style="anthropic"),
+            "claude, which thinks on request": talk_with(second, "claude-haiku-4-5", api_style="anthropic"),
         }
         assert second.violations == []
 
@@ -160,7 +160,7 @@ async def test_what_is_sent_only_grows_at_its_end(talks: dict[str, Talk]) -> Non
             assert later[: len(earlier) - 1] == earlier[:-1], name
             first, then = earlier[-1], later[len(earlier) - 1]
             assert then["role"] == first["role"], name
-            # Claude's next prompt joins the tool results that stand before it.
+            # Claude's next prompt joins the tool results before it.
             assert then["content"][: len(first["content"])] == first["content"], name
 
 

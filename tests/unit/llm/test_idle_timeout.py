@@ -33,7 +33,7 @@ async def test_a_wait_that_takes_too_long_is_ended_and_the_task_goes_on() -> Non
 async def test_time_between_waits_does_not_count() -> None:
     patience, events = Patience(), several(2)
     assert await patience.next(events, 0.01) == {"n": 0}
-    await asyncio.sleep(0.03)  # whoever reads may be slow; the timer fires meanwhile
+    await asyncio.sleep(0.03)  # a slow reader; the timer fires meanwhile
     assert await patience.next(events, 5) == {"n": 1}
     assert await patience.next(events, 0.01) is End.SILENT
 
