@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.replay.commands.replay import examples
+from kin_nb.replay.format.notebook_reader import load_notebook
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -38,6 +39,21 @@ def test_every_exit_code_has_its_row(code):
 def test_every_example_is_a_tutorial():
     text = (ROOT / "docs" / "tutorials" / "examples.md").read_text(encoding="utf-8")
     assert [name for name in examples() if f"`kin-nb demo {name}`" not in text] == []
+
+
+PLAYED = [path for path in (ROOT / "docs" / "tutorials").glob("*.md") if " --from " in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", PLAYED, ids=lambda path: path.stem)
+def test_a_tutorial_plays_the_example_as_it_is(path):
+    """An example that was recorded again has another digest, and perhaps other prompts."""
+    text = path.read_text(encoding="utf-8")
+    (played,) = re.findall(r"^%kin replay (\S+) --from (\S+)$", text, re.MULTILINE)
+    cells = [cell["source"].strip() for cell in load_notebook(path.parent / played[1])["cells"]]
+    assert any(f"%kin replay {played[0]}" in cell for cell in cells)
+    prompts = re.findall(r"^(%%kin.*?|%kin undo 1\n)```", text, re.MULTILINE | re.DOTALL)
+    assert prompts
+    assert [prompt for prompt in prompts if prompt.strip() not in cells] == []
 
 
 def test_the_readme_is_short():
