@@ -221,7 +221,7 @@ def read_cells(nb: Any, meta: SessionMeta) -> SavedRecording:
     others: dict[int, list[str]] = {}
     first: dict[str, tuple[int, SessionRecord]] = {}
     texts: dict[str, tuple[int, str]] = {}
-    beside: dict[str, str] = {}
+    session_names: dict[str, str] = {}
     for index, cell in enumerate(nb["cells"]):
         kin = cell["metadata"].get("kin")
         if kin is None:
@@ -248,10 +248,10 @@ def read_cells(nb: Any, meta: SessionMeta) -> SavedRecording:
             held.setdefault(index, []).append(record)
             name = session_name(cell)
             if name:
-                beside[record.id] = name
+                session_names[record.id] = name
     records = sorted((record for _, record in first.values()), key=lambda record: record.seq)
     unknown = tuple(text for _, text in texts.values())
-    return SavedRecording(Recording(meta, tuple(records), unknown, session_names=beside), held, others)
+    return SavedRecording(Recording(meta, tuple(records), unknown, session_names=session_names), held, others)
 
 
 def _error(meta: SessionMeta, where: str, what: str) -> RecordingError:

@@ -216,7 +216,7 @@ class Clone:
                 f"/{only}/\n", encoding="utf-8", errors="surrogateescape"
             )
         self._git("read-tree", "-u", "--reset", "--no-recurse-submodules", "HEAD")
-        return self._mend_links()
+        return self._fix_links()
 
     def exclude(self, patterns: str) -> None:
         """Let git also ignore `patterns`."""
@@ -251,8 +251,8 @@ class Clone:
     def _held(self, refs: dict[str, str]) -> dict[str, str]:
         """Those that name something that is there: git refuses to work with others."""
         asked = "".join(f"{value}\n" for value in refs.values()).encode()
-        told = self._git("cat-file", "--batch-check", asked=asked).decode("ascii", "replace").splitlines()
-        return {name: value for (name, value), line in zip(refs.items(), told, strict=False) if "missing" not in line}
+        listed = self._git("cat-file", "--batch-check", asked=asked).decode("ascii", "replace").splitlines()
+        return {name: value for (name, value), line in zip(refs.items(), listed, strict=False) if "missing" not in line}
 
     def _write_packed(self, refs: Mapping[str, str]) -> None:
         lines = "".join(f"{value} {name}\n" for name, value in refs.items())
@@ -311,7 +311,7 @@ class Clone:
         with (self.folder / ".git" / "config").open("a", encoding="utf-8") as file:
             file.write(_as_setting(key, value))
 
-    def _mend_links(self) -> list[str]:
+    def _fix_links(self) -> list[str]:
         """Links that lead into the original lead into the copy; those that lead out are not there. git sees no change."""
         staged = self._git("ls-files", "--stage", "-z").split(b"\0")
         names = [line.split(b"\t", 1)[1] for line in staged if line.startswith(_LINK.encode())]
@@ -320,10 +320,10 @@ class Clone:
         for name in links:
             path = self.folder / name
             target = str(path.readlink())
-            mended = relative_target(self._top, (self._top / name).parent, target)
-            if mended != target:
+            new_target = relative_target(self._top, (self._top / name).parent, target)
+            if new_target != target:
                 path.unlink()
-                path.symlink_to(mended)
+                path.symlink_to(new_target)
                 changed.append(name)
         out = [name for name in links if self._leads_out(self.folder / name)]
         for name in out:

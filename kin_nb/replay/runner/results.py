@@ -264,11 +264,11 @@ def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[T
     return tuple(results)
 
 
-def _met(told: tuple[int, dict[str, Any]] | None, hidden: HiddenText, *, tools: bool) -> tuple[CallKind, str]:
-    """How the call or undo came out that an output tells of, and the detail; `told` as `_told` has it."""
-    if told is None:
+def _met(found: tuple[int, dict[str, Any]] | None, hidden: HiddenText, *, tools: bool) -> tuple[CallKind, str]:
+    """How the call or undo came out that an output tells of, and the detail; `found` as `_told` has it."""
+    if found is None:
         return "not run", "this run has no output of it"
-    index, kin = told
+    index, kin = found
     if not tools:
         return "played", ""
     drift = kin.get("drift")

@@ -57,15 +57,15 @@ def write_notebook(
         itself = made_from is not None and made_from.exists() and made_from.samefile(real)
         there = check_overwrite(nb, real, itself=itself)
     stored = stamp(copy.deepcopy(nb) if has_separate_storage(nb) else nb, there if itself else None)
-    beside = detach_sidecar(stored, real)
+    sidecar_file = detach_sidecar(stored, real)
     embed(stored)
     nbformat.validate(stored)
     text = _readable(real, nbformat.v4.writes(stored) + "\n")  # nbformat.writes would validate again
     before = _sidecar_before(real)
-    left = _needless_sidecar(before, real, beside)
-    _replace([(real, text)] if beside is None else _with_sidecar(real, text, beside, before))
+    left = _needless_sidecar(before, real, sidecar_file)
+    _replace([(real, text)] if sidecar_file is None else _with_sidecar(real, text, sidecar_file, before))
     # where case does not tell names apart it may be the one that was just written
-    if left is not None and (beside is None or not left.samefile(beside.path)):
+    if left is not None and (sidecar_file is None or not left.samefile(sidecar_file.path)):
         left.unlink(missing_ok=True)
     return path
 
@@ -134,7 +134,7 @@ def _holds_something(path: Path) -> bool:
 
 
 def _other_that_names(sidecar: str, path: Path) -> Path | None:
-    """Return another notebook in the folder of `path` that uses this sidecar, as `NAME.ipynb` and `NAME.kin.ipynb` do, or a copy."""
+    """Return another notebook in the folder of `path` that uses this sidecar, such as a copy."""
     written = {json.dumps(sidecar).encode(), json.dumps(sidecar, ensure_ascii=False).encode()}
     for other in sorted(path.parent.glob("*.ipynb")):
         if other == path or not other.is_file():

@@ -163,7 +163,7 @@ def test_a_notebook_that_holds_nothing_says_so(nb):
     book = Book.collect(nb)
     assert (book.head(), book.saved, book.records) == (None, None, {})
     assert book.conversation(book.head()).sent == ()
-    with pytest.raises(NoRecordingError, match="no recorded answer in its outputs"):
+    with pytest.raises(NoRecordingError, match="no recorded answer either"):
         _ = book.recording
 
 

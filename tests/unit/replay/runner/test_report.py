@@ -96,9 +96,9 @@ def executed(*kin):
     ],
 )
 def test_what_was_refused_says_how_to_allow_it_unless_that_was_said(kinds, says):
-    tail = ": --approve recorded allows what was allowed then (your own notebooks only)."
+    advice = "If you trust this notebook: --approve recorded runs what was approved when it was recorded."
     lines = report(kinds).text().split("\n")
-    assert [line for line in lines if "--approve" in line] == ([says + tail] if says else [])
+    assert [line for line in lines if "--approve" in line or "no one can" in line] == ([says, advice] if says else [])
     assert "--approve" not in replace(report(kinds), approve_recorded=True).text()
 
 
@@ -212,7 +212,7 @@ def test_cells_after_a_failure_were_not_run():
     results = compare_cells(stored, new_notebook(cells=[cell(), failed, cell()]), 1, tools=False)
     assert [(result.status, result.detail) for result in results] == [
         ("same", ""),
-        ("error", "no"),
+        ("error", "NotRecorded: no"),
         ("not run", ""),
     ]
 
