@@ -117,7 +117,7 @@ def test_the_agent_sees_a_variable_draws_a_plot_and_the_saved_notebook_shows_bot
     kin.outputs(2).locator("mjx-container").first.wait_for()
     assert kin.outputs(2).locator("mjx-container").count() == 1
     assert "See $HOME and $PATH." in kin.output_text(2)
-    assert kin.outputs(2).filter(has_text="bound: totals").count() == 1
+    assert kin.outputs(2).filter(has_text="changed variables: totals").count() == 1
     assert any(part.get("type") == "image_url" for part in model_server.requests[2]["messages"][-1]["content"])
     kin.screenshot(pictures / "live-variables.png", 2)
     kin.save()

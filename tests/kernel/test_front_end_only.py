@@ -40,10 +40,10 @@ def test_run_all_shows_the_answers_and_says_so_once(lived, model_server):
         assert lived.run(cell) == "ok"
         said.append(lived.said)
     assert said[0].startswith(
-        "Saved answers are shown\n  Record mode new: a prompt without a recorded answer asks before"
+        "Saved answers are shown\n  Record mode new: without a saved answer, you are asked before"
     )
     assert ["One." in said[0], "Two." in said[1]] == [True, True]
-    assert "Recorded answers" not in said[1]
+    assert "Saved answers" not in said[1]
     assert len(model_server.requests) == 2
     assert "playback of recorded answers, record mode new" in shown(lived.kin, run(lived.kin, "%kin status"))
 
@@ -66,7 +66,7 @@ def test_what_is_shown_is_in_the_file_that_the_front_end_saves_again(lived, mode
 
 
 @pytest.mark.row("a new prompt, and a user is at the notebook")
-@pytest.mark.parametrize("answer", ["Ask the model", "Leave it"])
+@pytest.mark.parametrize("answer", ["Ask the model", "Skip this cell"])
 def test_a_new_prompt_asks_before_the_model_is_asked(lived, model_server, answer):
     model_server.enqueue("Three.")
     ran = lived.kin.run("%%kin\nSay three.", cell="new")
@@ -74,7 +74,7 @@ def test_a_new_prompt_asks_before_the_model_is_asked(lived, model_server, answer
     assert len(model_server.requests) == 2
     lived.kin.click(answer)
     reply = lived.kin.done(ran)["content"]
-    if answer == "Leave it":
+    if answer == "Skip this cell":
         assert reply["evalue"] == "This cell was skipped: it has no saved answer.\nRun it again to ask the model."
         assert len(model_server.requests) == 2
         return

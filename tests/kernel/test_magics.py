@@ -210,7 +210,7 @@ def test_the_mode_of_a_cell_is_that_cells_alone(kin, model_server, tmp_path, how
     assert shown(kin, run(kin, "%kin mode")).startswith("Mode: default")
 
 
-def test_a_mode_that_is_chosen_by_the_command_stays_and_is_on_every_receipt(kin, model_server):
+def test_a_mode_that_is_chosen_by_the_command_stays_and_is_on_every_summary_line(kin, model_server):
     run(kin, "%kin mode accept-edits")
     for text in ("one", "two", "three"):
         model_server.enqueue(text)

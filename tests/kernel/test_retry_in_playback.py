@@ -71,7 +71,7 @@ def test_retry_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_
     model_server.enqueue("On.")
     text = ok(kin, "%%kin --retry\nLeave x.", cell="c2")
     assert "Undid turns 2, 3" in text
-    assert "Playback left: this notebook is asks the model from here on" in text
+    assert "Playback left: this notebook asks the model from here on" in text
     assert "I leave it." in text
     sent = model_server.requests[4]["messages"]
     assert [each["content"] for each in sent[1:]] == ["Say one.", "One.", "Leave x."]

@@ -55,7 +55,7 @@ def says(cell) -> str:
     return next(
         text.partition("\n")[0]
         for text in shown(cell)
-        if not text.startswith(("Recorded answers are", "The answers of"))
+        if not text.startswith(("Saved answers are", "This output keeps"))
     )
 
 

@@ -95,7 +95,7 @@ def test_in_a_kernel_scratch_moves_it_into_a_copy_until_it_goes_live(shared, tmp
         assert "Not in the scratch copy" not in shown(kernel.ok(SECOND))
         with ModelServer.start() as server:
             write_config(tmp_path / "home", server.url)
-            assert "Playback left: this notebook is asks the model from here on" in shown(kernel.ok("%kin live"))
+            assert "Playback left: this notebook asks the model from here on" in shown(kernel.ok("%kin live"))
         assert shown(kernel.ok("print(os.getcwd())")).strip() == str(shared)
     assert copy != shared
     assert not copy.exists()

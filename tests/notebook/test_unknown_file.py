@@ -25,7 +25,7 @@ def unknown(page: InProcessPage) -> InProcessPage:
 
 
 def notices(page: InProcessPage) -> list[str]:
-    return [text for cell in page.cells for text in shown(cell) if text.startswith("Recorded answers")]
+    return [text for cell in page.cells for text in shown(cell) if text.startswith("Saved answers cannot")]
 
 
 def test_the_first_answer_says_so_once_and_what_to_do(unknown, model_server):
