@@ -12,7 +12,7 @@ from kin_nb.core.agent_parts import AgentParts
 from kin_nb.core.callback_errors import guarded
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.custom_modes import CustomMode
-from kin_nb.core.context.compaction import Compaction
+from kin_nb.core.context.compaction import CompactionStrategy
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.event_stream import event_stream
 from kin_nb.core.events import BaseEvent, ToolResultEvent
@@ -23,16 +23,16 @@ from kin_nb.core.middleware import ConversationMiddleware, Limits, MiddlewarePip
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.observability import Observer, Observers
 from kin_nb.core.records import TURNS_BEFORE, ClearRecord, Sent, SessionRecord, TurnRecord, UndoRecord
-from kin_nb.core.resume import Resumption, resumed
+from kin_nb.core.resume import SessionReplay, resumed
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditLog
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session_toolset import SessionToolset
 from kin_nb.core.settings import Settings
 from kin_nb.core.subagent import run_subagent
-from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.file_tracker import FileTracker
 from kin_nb.core.tools.subagent_profiles import Profile
@@ -65,12 +65,12 @@ class Agent(AgentParts):
         session_id: str | None = None,
         log: SessionLog | None = None,
         middleware: Sequence[ConversationMiddleware] | None = None,
-        compaction: Compaction | None = None,
+        compaction: CompactionStrategy | None = None,
         loops: LoopDetector | None = None,
         observers: Iterable[Observer] = (),
     ) -> None:
         settings = Settings(config, mode)
-        toolbox, approvals = Toolbox(settings.config), Approvals()
+        toolset, approvals = SessionToolset(settings.config), Approvals()
         journal = SessionJournal(settings.config, settings.workspace.root, session_id, log)
         services = Services(
             model=ModelClient(backend, streaming=enable_streaming),
@@ -81,8 +81,8 @@ class Agent(AgentParts):
             settings=settings,
             services=services,
             journal=journal,
-            toolset=toolbox,
-            system_prompt=toolbox.system_prompt(),
+            toolset=toolset,
+            system_prompt=toolset.system_prompt(),
             middleware=MiddlewarePipeline(Limits(max_turns, max_price), only=middleware, warn=journal.warn),
             approvals=approvals,
             detector=loops,
@@ -93,7 +93,7 @@ class Agent(AgentParts):
             spawn=self._spawn,
             new_warnings=self.new_warnings,
         )
-        super().__init__(parts, toolbox)
+        super().__init__(parts, toolset)
         self.observers = Observers(self, observers)
 
     @classmethod
@@ -121,7 +121,7 @@ class Agent(AgentParts):
         self.journal.header = {**self.header, **header, **({TURNS_BEFORE: last} if last else {})}
         self._begin_log()
         self.log.append("continued", records=[record.model_dump(mode="json") for record in records])
-        Resumption(self.parts, self.undos).take_up(records)
+        SessionReplay(self.parts, self.undos).replay(records)
         self.conversation.lineage.see(known)
 
     async def act(
@@ -144,7 +144,7 @@ class Agent(AgentParts):
         continued the log.
         """
         prompt = Prompt(text=msg, images=tuple(images), key=key, cell_id=cell_id, attached=attached, sent=sent)
-        with self.conversation.alone():
+        with self.conversation.exclusive():
             turn = Turn(self.parts, prompt, self._begin_turn)
             try:
                 async with aclosing(event_stream(turn.run)) as events:
@@ -165,7 +165,7 @@ class Agent(AgentParts):
             stack.push_async_callback(self.observers.aclose)
             stack.callback(files.close)
             stack.callback(self._forget_calls)
-            stack.push_async_callback(self.toolbox.aclose)
+            stack.push_async_callback(self.toolset.aclose)
             stack.push_async_callback(self.parts.services.model.aclose)
 
     # What may be done between turns.
@@ -180,7 +180,7 @@ class Agent(AgentParts):
         self.conversation.clear()
         self.journal.learn_secrets(self.config)
         self.history.set_system_prompt(self.system_prompt())  # what was kept in memory since is in it
-        self.toolbox.reset()
+        self.toolset.reset()
         made = self.conversation.lineage.next()
         del made["ancestors"]
         record = ClearRecord(**made, key=key, cell_id=cell_id)
@@ -194,7 +194,7 @@ class Agent(AgentParts):
         The session id is new, its log and notebook stay. Raises CompactionError, BackendError, and as `undo`: then
         nothing changed.
         """
-        with self.undos.alone():
+        with self.undos.exclusive():
             compactor = self.parts.compactor
             return await compactor.compact_between_turns(key=key, cell_id=cell_id, compacted=self.observers.compacted)
 
@@ -254,7 +254,7 @@ class Agent(AgentParts):
 
     def system_prompt(self) -> str:
         """As the model may have it: file names, branch names and instructions can hold secrets."""
-        return self.journal.without_secrets(self.toolbox.system_prompt())
+        return self.journal.without_secrets(self.toolset.system_prompt())
 
     def new_warnings(self, found: Iterable[str] = ()) -> list[str]:
         """Return `found` and what could not be used or written since, each once in a session."""
@@ -263,7 +263,7 @@ class Agent(AgentParts):
     def _change(self, config: KinConfig, mode: AgentMode | CustomMode) -> None:
         settings = self.parts.settings
         settings.change(config, mode)
-        self.toolbox.reconfigure(settings.config)
+        self.toolset.reconfigure(settings.config)
         self.middleware_pipeline.set_builtin(settings.config, settings.base_mode)
         self.conversation.usage.set_prices()
         self.history.set_system_prompt(self.system_prompt())

@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from kin_nb.core.compactor import Prunes
+from kin_nb.core.compactor import PruneSelector
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.custom_modes import CustomMode
-from kin_nb.core.context.compaction import Compaction
+from kin_nb.core.context.compaction import CompactionStrategy
 from kin_nb.core.context.history import History
 from kin_nb.core.conversation import Conversation
 from kin_nb.core.documents.document import InteractionLogger
@@ -23,7 +23,7 @@ from kin_nb.core.safety.policies import SafetyContext
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.metadata import session_header
-from kin_nb.core.toolbox import Toolbox
+from kin_nb.core.session_toolset import SessionToolset
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import APIToolFormatHandler
 from kin_nb.core.turn_context import TurnContext
@@ -34,10 +34,10 @@ from kin_nb.core.workspace import Workspace
 
 
 class AgentParts:
-    """`parts`: what its turns work with, `toolbox` and `approvals` among them. `undos` undoes turns."""
+    """`parts`: what its turns work with, `toolset` and `approvals` among them. `undos` undoes turns."""
 
-    def __init__(self, parts: TurnContext, toolbox: Toolbox) -> None:
-        self.parts, self.toolbox = parts, toolbox
+    def __init__(self, parts: TurnContext, toolset: SessionToolset) -> None:
+        self.parts, self.toolset = parts, toolset
         files, journal, hooks = parts.services.files, parts.journal, parts.turn_hooks
         self.undos = UndoManager(parts.conversation, files, journal, hooks)
 
@@ -149,11 +149,11 @@ class AgentParts:
     @property
     def format_handler(self) -> APIToolFormatHandler:
         """How a reply's calls become calls of tools (seed 003); assigning one has effect from the next reply on."""
-        return self.toolbox.format_handler
+        return self.toolset.format_handler
 
     @format_handler.setter
     def format_handler(self, handler: APIToolFormatHandler) -> None:
-        self.toolbox.format_handler = handler
+        self.toolset.format_handler = handler
 
     @property
     def approvals(self) -> Approvals:
@@ -205,15 +205,15 @@ class AgentParts:
         self,
         *,
         middleware: Sequence[ConversationMiddleware] | None = None,
-        compaction: Compaction | None = None,
-        prunes: Prunes | None = None,
+        compaction: CompactionStrategy | None = None,
+        prune_selector: PruneSelector | None = None,
     ) -> None:
         """Replace the built-in middleware, the way in which a conversation is summed up, or what is pruned; None: as before."""
         if middleware is not None:
             self.middleware_pipeline.replace(middleware)
         compactor = self.parts.compactor
         compactor.strategy = compaction or compactor.strategy
-        compactor.prunes = prunes or compactor.prunes
+        compactor.prune_selector = prune_selector or compactor.prune_selector
 
     def fail_last_turn(self, message: str) -> TurnRecord:
         """Note that what the last turn was part of (a flow) stopped with it. Returns its record."""

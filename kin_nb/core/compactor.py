@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from kin_nb.core.context.compaction import Compacted, Compaction, SimpleCompaction
+from kin_nb.core.context.compaction import CompactionResult, CompactionStrategy, SimpleCompaction
 from kin_nb.core.context.context_window import (
-    AIM,
     LARGER_WINDOW,
-    about_tokens,
-    fewest_tokens,
+    TARGET_PERCENT,
+    estimate_text_tokens,
+    estimate_tokens,
+    min_tokens,
     prunable,
-    share_of_each,
     size_of,
-    tokens_of,
+    tokens_per_character,
 )
 from kin_nb.core.context.history import user_message
 from kin_nb.core.conversation import Conversation
@@ -25,8 +25,8 @@ from kin_nb.core.llm.errors import ContextTooLongError
 from kin_nb.core.llm.model_client import NOTICES, ModelClient
 from kin_nb.core.messages import AvailableTool, BackendNotice, LLMChunk, LLMMessage, LLMUsage, Role
 from kin_nb.core.middleware import ConversationContext
+from kin_nb.core.model_response import notice_event
 from kin_nb.core.records import CompactRecord, RecordedCompaction
-from kin_nb.core.reply import notice_event
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.settings import Settings
@@ -36,7 +36,7 @@ from kin_nb.core.usage import cost_of, total_usage
 _TRIES = 2
 """Times that the strategy is asked at most: again when what it leaves the first time is still too much."""
 
-Prunes = Callable[[ConversationContext], tuple[str, ...]]
+PruneSelector = Callable[[ConversationContext], tuple[str, ...]]
 """The ids of the calls whose results are replaced by stubs now."""
 
 
@@ -46,11 +46,11 @@ def prune_when_full(context: ConversationContext) -> tuple[str, ...]:
     at = context.config.prune_at
     if not at or context.tokens * 100 <= at * room:
         return ()
-    return prunable(context.messages, context.tokens, min(AIM, at) * room // 100)
+    return prunable(context.messages, context.tokens, min(TARGET_PERCENT, at) * room // 100)
 
 
 class Compactor:
-    """Makes room in one conversation. `strategy` says how; `prunes`, which results of tools go before each step.
+    """Makes room in one conversation. `strategy` says how; `prune_selector`, which results of tools go before each step.
 
     `schemas`: the tools that go along with a request for a summary. `forget_results` hears which results the model no longer
     sees.
@@ -65,24 +65,24 @@ class Compactor:
         *,
         schemas: Callable[[], list[AvailableTool]],
         forget_results: Callable[[Iterable[str]], None],
-        strategy: Compaction | None = None,
+        strategy: CompactionStrategy | None = None,
     ) -> None:
         self._conversation, self._model, self._settings, self._journal = conversation, model, settings, journal
         self._schemas, self._forget_results = schemas, forget_results
-        self.strategy: Compaction = strategy or SimpleCompaction()
-        self.prunes: Prunes = prune_when_full
+        self.strategy: CompactionStrategy = strategy or SimpleCompaction()
+        self.prune_selector: PruneSelector = prune_when_full
 
     def prune(self) -> PruneEvent | None:
-        """Replace old tool results by stubs, those that `prunes` names. No request is made: the sizes are estimates."""
+        """Replace old tool results by stubs, those that `prune_selector` names. No request is made: the sizes are estimates."""
         conversation = self._conversation
         history, stats = conversation.history, conversation.usage.stats
         context = conversation.context(self._settings.config)
-        calls = self.prunes(context)
+        calls = self.prune_selector(context)
         if not calls:
             return None
         old, before = context.tokens, sum(map(size_of, history.messages))
-        share = share_of_each(history.messages, old)
-        pruned = history.prune(calls, self._settings.here)
+        share = tokens_per_character(history.messages, old)
+        pruned = history.prune(calls, self._settings.expand_paths)
         if not pruned:
             return None
         stats.context_tokens = old - round((before - sum(map(size_of, history.messages))) * share)
@@ -161,12 +161,12 @@ class Compactor:
             prompt_tokens=done.usage.prompt_tokens,
             completion_tokens=done.usage.completion_tokens,
         )
-        self._conversation.compact(done, tokens, self._settings.here)
+        self._conversation.compact(done, tokens, self._settings.expand_paths)
         self._journal.rename("compact")
         keep(new)
         return done.summary
 
-    async def _summed_up(self) -> tuple[Compacted, list[LLMMessage], int]:
+    async def _summed_up(self) -> tuple[CompactionResult, list[LLMMessage], int]:
         """Return what replaces the conversation, the messages then, and their tokens: below the threshold, where that can be.
 
         What a try does not keep is in its summary, and that one in the next try's: nothing goes unseen.
@@ -184,7 +184,9 @@ class Compactor:
             window //= 2
         return done, left, tokens
 
-    async def _with_fewer_words(self, done: Compacted, threshold: int) -> tuple[Compacted, list[LLMMessage], int]:
+    async def _with_fewer_words(
+        self, done: CompactionResult, threshold: int
+    ) -> tuple[CompactionResult, list[LLMMessage], int]:
         left, tokens = await self._left(done)
         standing = min(done.words, size_of(left[1]))
         for words in (standing // 2, standing // 4, 0):
@@ -194,10 +196,10 @@ class Compactor:
             left, tokens = await self._left(done)
         return done, left, tokens
 
-    async def _left(self, done: Compacted) -> tuple[list[LLMMessage], int]:
+    async def _left(self, done: CompactionResult) -> tuple[list[LLMMessage], int]:
         """Return the messages that stay, and their tokens."""
         history = self._conversation.history
-        left = history.compacted(done.summary, done.kept, done.words, self._settings.here)
+        left = history.compacted(done.summary, done.kept, done.words, self._settings.expand_paths)
         config, session_id = self._settings.config, self._journal.session_id
         return left, await self._model.count_tokens(config, _to_count(left), self._schemas(), session_id)
 
@@ -222,16 +224,16 @@ class _Asking:
         self, context: ConversationContext, model: ModelClient, tools: list[AvailableTool], session_id: str
     ) -> None:
         self._context, self._model, self._tools, self._session_id = context, model, tools, session_id
-        self.tools = tokens_of("".join(tool.model_dump_json() for tool in tools))
+        self.tools = estimate_text_tokens("".join(tool.model_dump_json() for tool in tools))
         self._size, self._measured = sum(map(size_of, context.messages)), context.tokens
 
     async def __call__(self, messages: list[LLMMessage]) -> LLMChunk:
         config = self._context.config
         model, goes_on = config.get_active_model(), messages[0] is self._context.messages[0]
-        tokens = fewest_tokens(messages)
+        tokens = min_tokens(messages)
         if goes_on:
             conversation = self._measured * sum(map(size_of, messages[:-1])) // max(1, self._size)
-            tokens = max(tokens, conversation + about_tokens(messages[-1:]))
+            tokens = max(tokens, conversation + estimate_tokens(messages[-1:]))
         if tokens > model.context_window:  # some servers cut such a request, and say nothing
             raise ContextTooLongError(
                 f"A summary takes a request of about {tokens:,} tokens, more than {model.alias}'s window.",

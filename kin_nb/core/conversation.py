@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, HistoryState, delivered
-from kin_nb.core.context.compaction import Compacted
-from kin_nb.core.context.context_window import about_tokens
+from kin_nb.core.context.compaction import CompactionResult
+from kin_nb.core.context.context_window import estimate_tokens
 from kin_nb.core.context.history import Expand, History, user_message
 from kin_nb.core.middleware import ConversationContext, ResetReason
 from kin_nb.core.records import (
@@ -108,7 +108,7 @@ class Conversation:
             raise TurnRunningError
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Let nothing else move the conversation meanwhile. Raises TurnRunningError."""
         self.check_idle()
         self.busy = True
@@ -124,7 +124,7 @@ class Conversation:
 
     def context(self, config: KinConfig) -> ConversationContext:
         """Return what middleware, pruning and compaction look at."""
-        uncounted = about_tokens(self.history.messages[self.history.counted :])
+        uncounted = estimate_tokens(self.history.messages[self.history.counted :])
         return ConversationContext(self.history.messages, self.usage.stats, config, uncounted)
 
     def mark(self, turn_id: str, step: int) -> Checkpoint:
@@ -149,7 +149,7 @@ class Conversation:
         self.usage.set_cleared(cleared=True)
         self._forget(ResetReason.STOP)
 
-    def compact(self, done: Compacted, tokens: int, expand: Expand) -> None:
+    def compact(self, done: CompactionResult, tokens: int, expand: Expand) -> None:
         """Put a summary in place of old messages. `tokens`: the size that this leaves."""
         self.history.compact(done.summary, done.kept, done.words, expand)
         self.usage.count_summary(done.usage, tokens)

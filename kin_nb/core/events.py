@@ -1,7 +1,7 @@
-"""What `Agent.act` yields (seed 002, and a few more): pure values for whoever shows or counts them.
+"""The events that `Agent.act` yields: pure values, for display and for counting.
 
-An event says what happened; the record of it (`core.session.records`) says what survives. Every view of a turn can be
-rebuilt from the records alone, so events carry the record that they announce where there is one.
+An event is not stored; the record (`core.records`) is. Every view of a turn can be rebuilt from its records, so an event
+carries the record that it announces, if there is one.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class ReasoningEvent(BaseEvent):
 
 
 class StepReplyEvent(BaseEvent):
-    """The reply is complete: `step.calls` holds every tool call it asks for, none of them run yet."""
+    """The reply is complete: `step.calls` holds its tool calls, none of which has run yet."""
 
     step: RecordedStep
     finish_reason: str = ""
-    """As the server said it: stop, tool_calls, length, ..."""
+    """The server's value: stop, tool_calls, length, ..."""
 
 
 class ToolCallEvent(BaseEvent):
@@ -67,7 +67,7 @@ class ApprovalDecisionEvent(BaseEvent):
 
 
 class ToolOutputEvent(BaseEvent):
-    """More of a running tool's output (live tail); the whole of it comes with the result."""
+    """A piece of a running tool's output (live tail); the result has the full output."""
 
     tool_call_id: str
     text: str
@@ -75,7 +75,7 @@ class ToolOutputEvent(BaseEvent):
 
 class ToolResultEvent(BaseEvent):
     tool_name: str
-    tool_class: type[BaseTool] | None  # type: ignore[type-arg]  # likewise
+    tool_class: type[BaseTool] | None  # type: ignore[type-arg]  # pydantic takes no parameters here
     result: BaseModel | None = None
     error: str | None = None
     skipped: bool = False
@@ -100,14 +100,14 @@ class CompactEndEvent(BaseEvent):
 
 
 class CheckpointEvent(BaseEvent):
-    """A state that can be gone back to (`Agent.revert_to`): before a turn's prompt, or before one of its steps."""
+    """A checkpoint for `Agent.revert_to`: before a turn's prompt, or before one of its steps."""
 
     checkpoint_id: int
     kind: Literal["turn", "step"]
 
 
 class LoopEvent(BaseEvent):
-    """The model repeats itself. `kind`: exact, cycle, near or text; `message`: what it is told, or why the turn stops."""
+    """The model repeats itself. `kind`: exact, cycle, near or text; `message`: the reminder to it, or why the turn stops."""
 
     kind: str
     count: int
@@ -116,7 +116,7 @@ class LoopEvent(BaseEvent):
 
 
 class PruneEvent(BaseEvent):
-    """Old tool results gave way to stubs. `calls`: their ids."""
+    """Old tool results were replaced by placeholders. `calls`: their ids."""
 
     old_context_tokens: int
     new_context_tokens: int
@@ -124,29 +124,29 @@ class PruneEvent(BaseEvent):
 
 
 class DMailEvent(BaseEvent):
-    """The model went back to a checkpoint, with a message from what has been its future."""
+    """The model rewound the conversation to a checkpoint, with a message to itself."""
 
     checkpoint_id: int
     message: str
 
 
 class SubagentEvent(BaseEvent):
-    """What a subagent does, inside the call that runs it."""
+    """An event of a subagent, inside the call that runs it."""
 
     tool_call_id: str
     event: BaseEvent
 
 
 class WarningEvent(BaseEvent):
-    """Something could not be used (a broken tool file, a server that does not answer); the turn goes on without it."""
+    """Something could not be used (a broken tool file, a server that does not answer); the turn continues without it."""
 
     message: str
 
 
 class RetryEvent(BaseEvent):
-    """A request failed and is sent again after `seconds`: request number `attempt` of at most `tries`.
+    """A request failed and is sent again after `seconds`: attempt number `attempt` of at most `tries`.
 
-    `message`: the reason and the time, in one line.
+    `message`: the reason and the waiting time, in one line.
     """
 
     message: str
@@ -156,7 +156,7 @@ class RetryEvent(BaseEvent):
 
 
 class ErrorEvent(BaseEvent):
-    """The turn cannot go on. `message` is for the person: what happened, then what to do.
+    """The turn cannot continue. `message` is for the user: what happened, then what to do.
 
     `kind`: the error's class, "" for none; `status`: the HTTP status that the model server answered with, if it did.
     """
@@ -171,7 +171,7 @@ class TurnEndEvent(BaseEvent):
 
 
 class FlowStepEvent(BaseEvent):
-    """A flow comes to a node, whose turn follows; to END, which has none. `move` counts from 1."""
+    """A flow has reached a node, whose turn follows, or END, which has none. `move` counts from 1."""
 
     flow: str
     node: str

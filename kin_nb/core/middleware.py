@@ -1,7 +1,7 @@
-"""Middleware: what may stop, compact or remind around each step (seeds 000, 002), and the five built-in ones (seed 003).
+"""Middleware: stop, compact or add a message before and after each step; the pipeline and the five built-in ones.
 
-Where the seeds differ, 000's pipeline is the one: STOP and COMPACT end it, INJECT_MESSAGE accumulates, before and after.
-A "turn" in these names is one request to the model, which the rest of the code calls a step.
+STOP and COMPACT end the pipeline, INJECT_MESSAGE accumulates. A "turn" in these names is one request to the model, which
+the rest of the code calls a step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from kin_nb.core.callback_errors import failure, guarded, must_propagate, unless_cancelled
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
-from kin_nb.core.context.context_window import check_room
+from kin_nb.core.context.context_window import check_fits
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 SHORTEST = 2
-"""Messages of a conversation that nothing can be taken from: the system message and the prompt."""
+"""Messages of the shortest conversation: the system message and the prompt."""
 WARN_AT = (50, 75, 90)
-"""Per cent of the model's window; each is said once until the conversation is compacted or cleared."""
+"""Percent of the context window; each warning is given once until the conversation is compacted or cleared."""
 
 PLAN_REMINDER = (
     "plan mode is on. Read, search and think; change nothing: write tools are refused, and commands unless they are "
@@ -46,7 +46,7 @@ class MiddlewareAction(StrEnum):
 
 
 class ResetReason(StrEnum):
-    """STOP: the conversation was cleared. COMPACT: it gave way to a summary."""
+    """STOP: the conversation was cleared. COMPACT: it was replaced by a summary."""
 
     STOP = auto()
     COMPACT = auto()
@@ -54,7 +54,7 @@ class ResetReason(StrEnum):
 
 @dataclass
 class ConversationContext:
-    """What middleware may look at. `messages` is the agent's own list: look, do not change.
+    """The conversation as middleware sees it. `messages` is the agent's own list: read it, do not change it.
 
     `uncounted`: tokens, estimated, of what came after the last measure of the context.
     """
@@ -66,7 +66,7 @@ class ConversationContext:
 
     @property
     def tokens(self) -> int:
-        """The size of the conversation now, as far as it is known; a single prompt is not estimated."""
+        """Size of the conversation in tokens: the last measure, and an estimate of what came after it."""
         return self.stats.context_tokens + (self.uncounted if len(self.messages) > SHORTEST else 0)
 
 
@@ -94,7 +94,7 @@ class ConversationMiddleware(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a session: requests to the model, and USD; None: no limit. `steps_before`, `cost_before`: what does not count."""
+    """Limits of a session: model requests, and USD; None: no limit. `steps_before`, `cost_before`: not counted."""
 
     max_turns: int | None = None
     max_price: float | None = None
@@ -102,20 +102,20 @@ class Limits:
     cost_before: float = 0.0
 
     def changed(self, max_turns: int | None, max_price: float | None) -> Limits:
-        """Return these with other limits; None: as before."""
+        """Return a copy with other limits; None keeps a limit."""
         turns, price = (self.max_turns if max_turns is None else max_turns), max_price
         return replace(self, max_turns=turns, max_price=self.max_price if price is None else price)
 
 
 class MiddlewareError(Exception):
-    """A program's middleware failed. The text names it: a limit that cannot be checked ends the turn."""
+    """A program's middleware failed. The text names it. Ends the turn, because the middleware may be a limit."""
 
 
 class MiddlewarePipeline:
-    """Middleware in the order it was added. A hook that one does not have is passed over (seed 000's own examples).
+    """Middleware, run in the order in which it was added. Missing hooks are skipped.
 
-    `run_before_turn` and `run_after_turn` raise MiddlewareError for a hook that fails, and pass on this program's own errors.
-    `warn` hears of a `reset` that fails: the others are reset all the same.
+    `run_before_turn` and `run_after_turn` raise MiddlewareError for a hook that fails; kin_nb's own errors pass through.
+    `warn` is called when a `reset` fails; the others are still reset.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class MiddlewarePipeline:
         only: Sequence[ConversationMiddleware] | None = None,
         warn: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`only`: these in place of the built-in ones."""
+        """`only`: replaces the built-in middleware."""
         self.middlewares: list[ConversationMiddleware] = list(only or ())
         self.limits, self.warn = limits, warn
         self._has_builtin = only is None
@@ -135,7 +135,7 @@ class MiddlewarePipeline:
         return self
 
     def set_builtin(self, config: KinConfig, mode: Callable[[], AgentMode]) -> None:
-        """Make the built-in ones again, as the settings and `limits` are now, before those that were added.
+        """Rebuild the built-in middleware from the current settings and `limits`; added middleware comes after it.
 
         A context warning that was given is not repeated.
         """
@@ -161,11 +161,11 @@ class MiddlewarePipeline:
             guarded(reset, self.warn, "Middleware:")(reset_reason)
 
     async def run_before_turn(self, context: ConversationContext) -> MiddlewareResult:
-        """The first STOP or COMPACT at once; else everything injected, joined by a blank line; else CONTINUE."""
+        """Return the first STOP or COMPACT; else all injected messages, joined by a blank line; else CONTINUE."""
         return await _run(self._hooks("before_turn"), context)
 
     async def run_after_turn(self, context: ConversationContext) -> MiddlewareResult:
-        """As before a turn; what is injected here goes into the next request."""
+        """Run the hooks after a step; injected messages are added to the next request."""
         return await _run(self._hooks("after_turn"), context)
 
     def _hooks(self, name: str) -> list[Callable[..., Any]]:
@@ -193,7 +193,7 @@ async def _result(hook: _Hook, context: ConversationContext) -> MiddlewareResult
         result: Any = await unless_cancelled(hook(context))
         if isinstance(result, MiddlewareResult):
             return result
-        raise TypeError(f"it returned {type(result).__name__}, not a MiddlewareResult")  # noqa: TRY301
+        raise TypeError(f"returned {type(result).__name__}, expected a MiddlewareResult")  # noqa: TRY301
     except (BackendError, ConfigError, CompactionError):
         raise
     except BaseException as error:
@@ -203,7 +203,7 @@ async def _result(hook: _Hook, context: ConversationContext) -> MiddlewareResult
 
 
 class BuiltinMiddleware:
-    """What the five share: CONTINUE to everything, nothing to remember."""
+    """Base of the built-in middleware: CONTINUE for every hook, no state."""
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
         return MiddlewareResult()
@@ -212,30 +212,30 @@ class BuiltinMiddleware:
         return MiddlewareResult()
 
     def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""
 
 
 class TurnLimitMiddleware(BuiltinMiddleware):
-    """Stops before step `max_turns` + 1 of the session, cleared or not; 0 lets nothing through.
+    """Stop before request `max_turns` + 1 of the session, also across clears; 0 allows no request.
 
-    `before`: the session's steps that do not count.
+    `before`: number of earlier requests that do not count.
     """
 
     def __init__(self, max_turns: int, before: int = 0) -> None:
         self.max_turns, self.before = max_turns, before
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
-        # `steps` counts the step that is about to begin.
+        # `steps` counts the step that is about to start.
         if context.stats.all_steps - 1 - self.before < self.max_turns:
             return MiddlewareResult()
-        reason = f"Turn limit of {self.max_turns} reached"
+        reason = f"limit of {self.max_turns} model request{'' if self.max_turns == 1 else 's'} reached"
         return MiddlewareResult(MiddlewareAction.STOP, reason=reason, stop_reason="max_turns")
 
 
 class PriceLimitMiddleware(BuiltinMiddleware):
-    """Stops once the session, cleared or not, has cost more than `max_price` USD; a model without prices costs nothing.
+    """Stop once the session, also across clears, has cost more than `max_price` USD; a model without prices costs nothing.
 
-    `before`: what of the session's cost does not count; below 0, what counts besides.
+    `before`: USD that are subtracted from the session's cost; a negative value is added.
     """
 
     def __init__(self, max_price: float, before: float = 0.0) -> None:
@@ -250,7 +250,7 @@ class PriceLimitMiddleware(BuiltinMiddleware):
 
 
 def _usd(limit: float) -> str:
-    """Two decimals where they are all, else four: $0.00 would be no limit that anyone has set."""
+    """Format with two decimals if they are exact, else with four, so that a small limit is not shown as $0.00."""
     return f"{limit:.2f}" if round(limit, 2) == limit else f"{limit:.4f}"
 
 
@@ -262,8 +262,8 @@ class AutoCompactMiddleware(BuiltinMiddleware):
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
         model = context.config.get_active_model()
-        if _asks_anew(context):
-            check_room([context.messages[0], context.messages[-1]], model)
+        if _ends_with_prompt(context):
+            check_fits([context.messages[0], context.messages[-1]], model)
         threshold = context.config.compact_at(model)
         if context.tokens < threshold:
             return MiddlewareResult()
@@ -271,14 +271,14 @@ class AutoCompactMiddleware(BuiltinMiddleware):
         return MiddlewareResult(MiddlewareAction.COMPACT, metadata=metadata)
 
 
-def _asks_anew(context: ConversationContext) -> bool:
-    """The person's request is the last message: not what a compaction has left of all."""
+def _ends_with_prompt(context: ConversationContext) -> bool:
+    """Return whether the last message is the user's prompt, not the summary of a compaction."""
     only_summary = len(context.messages) == SHORTEST and context.stats.context_tokens > 0
     return len(context.messages) >= SHORTEST and context.messages[-1].role is Role.user and not only_summary
 
 
 class ContextWarningMiddleware(BuiltinMiddleware):
-    """Tells the model how full its window is, at 50, 75 and 90 per cent."""
+    """Tell the model how full its context window is, at 50, 75 and 90 percent."""
 
     def __init__(self) -> None:
         self._said = 0
@@ -301,7 +301,7 @@ class ContextWarningMiddleware(BuiltinMiddleware):
 
 
 class PlanModeMiddleware(BuiltinMiddleware):
-    """Reminds the model of plan mode in each request; the safety chain enforces it. `mode`: the mode in force."""
+    """Remind the model of plan mode in each request; the safety chain enforces it. `mode` returns the current mode."""
 
     def __init__(self, mode: Callable[[], AgentMode]) -> None:
         self._mode = mode
@@ -315,7 +315,7 @@ class PlanModeMiddleware(BuiltinMiddleware):
 def builtin_middleware(
     config: KinConfig, mode: Callable[[], AgentMode], limits: Limits
 ) -> list[ConversationMiddleware]:
-    """Those that an agent has from the start. Limits come first: a session that must stop pays for no summary."""
+    """Return the built-in middleware. Limits come first, so that a session that must stop does not pay for a summary."""
     found: list[ConversationMiddleware] = []
     if limits.max_turns is not None:
         found.append(TurnLimitMiddleware(limits.max_turns, limits.steps_before))

@@ -83,4 +83,4 @@ def _flow_events(agent: Agent, flow: str, request: str) -> AsyncGenerator[BaseEv
     """Raises SkillError."""
     from kin_nb.core.skills.flows import FlowRunner  # noqa: PLC0415  (only flows need it)
 
-    return FlowRunner(agent.toolbox.skills.flow(flow), agent.act).run(request)
+    return FlowRunner(agent.toolset.skills.flow(flow), agent.act).run(request)

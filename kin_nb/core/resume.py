@@ -1,7 +1,7 @@
-"""Resume a stored session exactly where it was: also after a clear, a compaction or an undo, or when the program was killed.
+"""Resume a stored session exactly where it ended: also after a clear, a compaction or an undo, or a killed program.
 
-Calls and undos that were cut off then were seen by nobody to end. What is different in the files since they began counts as
-theirs, so that undo restores it; some of it may be the user's own, which the record and a warning say.
+The end of calls and undos that were interrupted by a kill is unknown. All changes of the files since they started count as
+theirs, so that undo restores them; some may be the user's own, and the record and a warning say so.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kin_nb.core.undo import UndoError, UndoManager
 
 _NOT_COVERED = "not covered: "
 UNSURE = (
-    f"{_NOT_COVERED}what it did after the session was resumed (it was cut off; what changed until then counts as its "
-    "doing, yours too)"
+    f"{_NOT_COVERED}what it did after the session was resumed (it was interrupted; all changes until then count as its "
+    "own, also yours)"
 )
 _NAMED = 5
 """Files in a warning; the others are counted."""
@@ -36,7 +36,7 @@ _EDITORS = frozenset({"edit_file", "search_replace"})
 
 
 class Resumed(Protocol):
-    """A new agent, as far as a resume needs it."""
+    """The parts of a new agent that a resume needs."""
 
     parts: TurnContext
     undos: UndoManager
@@ -47,9 +47,9 @@ A = TypeVar("A", bound=Resumed)
 
 @gc_paused()
 def resumed(make: Callable[..., A], config: KinConfig, name: str) -> A:
-    """Return an agent that has taken up the session that `name` means. `make` takes its id and its log.
+    """Return an agent that continues the session `name`. `make` creates it from an id and a log.
 
-    Raises SessionError, ConfigError; then no lock is left.
+    Raises SessionError, ConfigError; then the log is unlocked.
     """
     warnings: list[str] = []
     settings = config.session_logging
@@ -63,62 +63,62 @@ def resumed(make: Callable[..., A], config: KinConfig, name: str) -> A:
         agent = make(session_id=stored.id, log=log)
         journal = agent.parts.journal
         journal.warnings, journal.session_id, journal.header = warnings, stored.session_id, stored.header
-        Resumption(agent.parts, agent.undos).take_up_stored(stored)
+        SessionReplay(agent.parts, agent.undos).replay_stored(stored)
     except BaseException:
         log.close()
         raise
     return agent
 
 
-class Resumption:
-    """Takes up what was recorded, with the parts of an agent, which is new."""
+class SessionReplay:
+    """Replays stored records into a new agent."""
 
     def __init__(self, parts: TurnContext, undos: UndoManager) -> None:
         self._settings, self._journal, self._conversation = parts.settings, parts.journal, parts.conversation
         self._files, self._tools = parts.services.files, parts.toolset.manager
         self._undos = undos
 
-    def take_up(self, records: Sequence[SessionRecord]) -> None:
-        """Go to where these records of a session lead, the oldest first.
+    def replay(self, records: Sequence[SessionRecord]) -> None:
+        """Replay the records of a session, the oldest first.
 
-        The parents of turns say what came between them; only what came after the last turn is done again.
-        Raises NoSuchCheckpointError, UndoError, and LookupError for an undo of turns that are not here.
+        Moves between turns follow from the turns' parents; only those after the last turn are replayed.
+        Raises NoSuchCheckpointError, UndoError, and LookupError for an undo of unknown turns.
         """
         last = max((n for n, record in enumerate(records, 1) if isinstance(record, TurnRecord)), default=0)
         before, since = records[:last], records[last:]
-        usage, here = self._conversation.usage, self._settings.here
+        usage, here = self._conversation.usage, self._settings.expand_paths
         usage.replay(before, self._settings.config.prices_of)
         self._conversation.replay(before, here)
         for record in since:
             if isinstance(record, UndoRecord):
-                self._undos.take_up(record)
+                self._undos.replay_record(record)
             elif not isinstance(record, TurnRecord):
                 self._conversation.replay_move(record, here)
         usage.set_prices()
 
-    def take_up_stored(self, stored: StoredSession) -> None:
-        """Take up a session of the log. Raises UnreadableSessionError for records that lead to no conversation."""
+    def replay_stored(self, stored: StoredSession) -> None:
+        """Replay a stored session, and settle its interrupted calls and undos. Raises UnreadableSessionError."""
         state = stored.state
         try:
-            self.take_up(state.records)
+            self.replay(state.records)
             self._settle_cut_off_undos(state.unfinished_undos)
-            self._know_files_again(state.call_times)
+            self._restore_seen_files(state.call_times)
         except (NoSuchCheckpointError, UndoError, LookupError, TypeError, ValueError) as error:
-            raise UnreadableSessionError(stored.folder / LOG_NAME, f"cannot be gone on with ({error})") from error
+            raise UnreadableSessionError(stored.folder / LOG_NAME, f"cannot be continued ({error})") from error
         self._conversation.transcript.turns[:] = self._settle_cut_off_calls(stored)
         self._undos.lost_after = stored.lost_after
         last = stored.turns[-1].turn if stored.turns else 0
         if last in stored.lost_after:
-            where = f"after turn {last}, or in it," if last else "from its beginning on"
+            where = f"in or after turn {last}" if last else "since its start"
             self._journal.warnings.append(
-                f"The log of this session could not be written to its end: what was done {where} may be missing, and undo cannot "
-                "restore what that changed."
+                f"The log of this session is incomplete, because it could not be written: changes {where} may be missing.\n"
+                "Undo cannot restore those."
             )
 
-    # What was cut off when the program ended.
+    # Calls and undos that were interrupted when the program ended.
 
     def _settle_cut_off_calls(self, stored: StoredSession) -> list[TurnRecord]:
-        """The stored turns, what the last one's cut-off calls changed included: in the log, too."""
+        """Return the stored turns, with the changes of the last turn's interrupted calls, which are logged too."""
         turns = list(stored.turns)
         open_ids = stored.state.open_calls(turns[-1]) if turns else set()
         if open_ids:
@@ -131,24 +131,24 @@ class Resumption:
         return turns
 
     def _settle_cut_off_undos(self, begun: Sequence[Mapping[str, Any]]) -> None:
-        """`begun`: the log's lines of undos that no record of them follows. No file is changed: the next undo finishes it."""
+        """Prepare interrupted undos, so that the next undo finishes them. Changes no file. `begun`: their log lines."""
         recorded = [FileChange.model_validate(change) for line in begun for change in line["files"]]
         planned = self._files.real_names(recorded, self._journal.redact)
-        self._undos.put_back = self._files.made(planned)
-        if not self._undos.put_back:
+        self._undos.pending_restore = self._files.made(planned)
+        if not self._undos.pending_restore:
             return
-        done = sorted({self._journal.redact(change.path) for change in self._undos.put_back})
+        done = sorted({self._journal.redact(change.path) for change in self._undos.pending_restore})
         many = len(begun[-1]["turns"])
         happened = (
-            f"An undo was cut off when the program ended: {len(done)} of {len({change.path for change in planned})} files are "
-            f"put back ({_names(done)})."
+            f"An undo was interrupted when the program ended: {len(done)} of {len({change.path for change in planned})} files "
+            f"are restored ({_names(done)})."
         )
         count = f" {many}" if many > 1 else ""
-        self._undos.cut_off = (
-            f"{happened} Before the next prompt, /undo{count} finishes it, and /redo then gives back all that it took.",
-            f"{happened}\nThis prompt continues with the files as they are: /undo {many + 1} takes back the rest.",
+        self._undos.interrupted_warnings = (
+            f"{happened}\nBefore the next prompt, /undo{count} finishes it; /redo then restores everything.",
+            f"{happened}\nThis prompt continues with the files as they are: /undo {many + 1} undoes the rest.",
         )
-        self._journal.warn(self._undos.cut_off[0])
+        self._journal.warn(self._undos.interrupted_warnings[0])
 
     def _settled(self, turn: TurnRecord, changed: Mapping[str, Changed]) -> TurnRecord:
         last = turn.steps[-1]
@@ -177,14 +177,14 @@ class Resumption:
         sentence = "; ".join(filter(None, (UNSURE, changed[1].removeprefix(_NOT_COVERED))))
         return call.model_copy(update={"files": files, "uncovered": redact(sentence)})
 
-    # Which files the model knows: those that it read or wrote, and that are still as they were then.
+    # Files that the model knows: those that it read or wrote and that were not changed since.
 
-    def _know_files_again(self, when: Mapping[tuple[str, str], int]) -> None:
-        """Tell the tools which files the model knows. `when`: SessionState.call_times.
+    def _restore_seen_files(self, when: Mapping[tuple[str, str], int]) -> None:
+        """Restore the tools' list of files that the model has seen. `when`: SessionState.call_times.
 
-        What was changed since, by whomever, counts as changed since the model read it: it is not overwritten as a whole.
-        An edit tells what is in the file only where it followed the model's own writing: what came between a read and an edit
-        is in no record.
+        A file that was changed since counts as changed after the model read it, and is not overwritten as a whole. After an
+        edit, the content is known only when the model had written the file before: no record has changes between a read
+        and an edit.
         """
         seen = seen_by(self._tools)
         if seen is None:
@@ -204,31 +204,33 @@ class Resumption:
                 seen.note_as_of(path, when["result", call.id] if known else 0)
 
     def _file_calls(self) -> Iterator[RecordedCall]:
-        """Those of the conversation that read or wrote a file."""
+        """Yield the calls of the conversation that read or wrote a file."""
         for turn in self._undos.conversation:
             yield from (c for c in turn.calls if c.status == "ok" and c.name in {READER, _WRITER, *_EDITORS})
 
     def _path(self, call: RecordedCall) -> Path | None:
         try:
             given = json.loads(call.edited_arguments or call.arguments)
-            return self._settings.workspace.resolve(self._settings.here(given.get("path") or given["file_path"]))
+            return self._settings.workspace.resolve(
+                self._settings.expand_paths(given.get("path") or given["file_path"])
+            )
         except (AttributeError, LookupError, RecursionError, TypeError, ValueError, ToolError):
             return None
 
 
 def _shown(change: FileChange) -> str:
-    """Its path as `kept_by_undo` has it."""
+    """Return the path as a key of `kept_by_undo`."""
     return change.path.removesuffix("/")
 
 
 def _warning(turn: int, call: RecordedCall, kept: Mapping[str, str]) -> str:
-    """`kept`: what undo would leave as it is, and why. Nothing is promised that it would refuse."""
+    """Describe an interrupted call and its undo. `kept`: the files that undo would not restore, and why."""
     back = [change.path for change in call.files if change.path not in kept]
     left = [f"{change.path} ({kept[change.path]})" for change in call.files if change.path in kept]
     restores = f"restores, unless they change again: {_names(back)}" if back else ""
     leaves = f"does not restore: {_names(left)}" if left else ""
     return (
-        f"{call.name} was cut off when the program ended. What changed since it began counts as its doing, yours too.\n"
+        f"{call.name} was interrupted when the program ended. All changes since it started count as its own, also yours.\n"
         f"Undo of turn {turn} {'; it '.join(filter(None, (restores, leaves)))}."
     )
 

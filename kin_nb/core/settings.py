@@ -41,7 +41,7 @@ class Settings:
         """Return USD per million tokens of input and output of the active model."""
         return self.config.prices_of(self.config.active_model)
 
-    def here(self, text: str) -> str:
+    def expand_paths(self, text: str) -> str:
         """Return a recorded text with this machine's workspace in it."""
         return text.replace(WORKSPACE, str(self.workspace.root))
 

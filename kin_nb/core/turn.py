@@ -33,6 +33,7 @@ from kin_nb.core.events import (
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
 from kin_nb.core.messages import ImageContent, LLMMessage, Role
 from kin_nb.core.middleware import SHORTEST, ConversationContext, MiddlewareAction, MiddlewareError, MiddlewareResult
+from kin_nb.core.model_response import ModelResponse
 from kin_nb.core.records import (
     BEFORE_PROMPT,
     END,
@@ -43,7 +44,6 @@ from kin_nb.core.records import (
     StopReason,
     TurnRecord,
 )
-from kin_nb.core.reply import Reply
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.skills.models import SkillError
 from kin_nb.core.stopping import CUT_OFF, Stop, crashed, refused, too_many_steps
@@ -200,7 +200,7 @@ class Turn:
     async def _request(self, again: str = "") -> None:
         """Make one request. A reply without a word or a call is asked for once more, with `again`."""
         self._history.repair()
-        reply = Reply(self._history.fingerprint(), self._history.call_ids)
+        reply = ModelResponse(self._history.fingerprint(), self._history.call_ids)
         notes = [*self._conversation.notes, *self._reminders, self._checkpoints_to_show(), again]
         injected = "\n\n".join(filter(None, notes))
         await self._receive(reply, injected)
@@ -215,7 +215,7 @@ class Turn:
         else:
             await self._run_calls(reply, injected)
 
-    async def _receive(self, reply: Reply, injected: str) -> None:
+    async def _receive(self, reply: ModelResponse, injected: str) -> None:
         """Show what the model says, as it comes. Of a reply that breaks off, or never ends, the text is kept."""
         chunks = self._context.chunks(_with(injected, self._history.messages))
         try:
@@ -233,7 +233,7 @@ class Turn:
         if self._stopped is not None and reply.cut():
             self._keep(reply, injected)
 
-    async def _run_calls(self, reply: Reply, injected: str) -> None:
+    async def _run_calls(self, reply: ModelResponse, injected: str) -> None:
         """Keep the reply, and run its tools. May raise BackToTheFuture when they have ended."""
         executor = self._context.executor(self._recorder, self._mailbox)
         try:
@@ -307,7 +307,7 @@ class Turn:
         """Let the transcript have the record as it is now."""
         self._conversation.transcript.turns[self._position] = self._recorder.record
 
-    def _keep(self, reply: Reply, injected: str) -> RecordedStep:
+    def _keep(self, reply: ModelResponse, injected: str) -> RecordedStep:
         """Put the reply into the history and the record: both, even if an observer of the first is interrupted."""
         reminder = self._conversation.take_notes()
         try:
@@ -316,7 +316,7 @@ class Turn:
             step = self._record(reply, injected, reminder)
         return step
 
-    def _record(self, reply: Reply, injected: str, reminder: str) -> RecordedStep:
+    def _record(self, reply: ModelResponse, injected: str, reminder: str) -> RecordedStep:
         pruned = self._history.take_pruned()
         more = {"injected": injected, "reminder": reminder, "pruned": pruned, "dmail": self._dmail}
         self._dmail = None

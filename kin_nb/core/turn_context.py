@@ -11,7 +11,7 @@ from typing import Any
 
 from kin_nb.core.compactor import Compactor
 from kin_nb.core.config.secrets import key_names
-from kin_nb.core.context.compaction import Compaction
+from kin_nb.core.context.compaction import CompactionStrategy
 from kin_nb.core.context.history import History
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.conversation import Conversation
@@ -158,7 +158,7 @@ def compose(
     middleware: MiddlewarePipeline,
     approvals: Approvals,
     detector: LoopDetector | None = None,
-    strategy: Compaction | None = None,
+    strategy: CompactionStrategy | None = None,
     observer: Callable[[LLMMessage], None] | None = None,
     **others: Any,
 ) -> TurnContext:

@@ -1,7 +1,7 @@
-"""Undo and redo: the conversation and the files go back together, and forth again.
+"""Undo and redo of turns: the conversation and the files change together.
 
-The turns that are undone stay in the session and its log; the next record names the place that it comes after. A file that
-was changed since is left alone and named. Prompts and replies stay paid: the statistics continue.
+Undone turns stay in the session and its log; the next record names its parent. A file that was changed since is left as
+it is, and reported. The statistics keep the tokens and the cost of undone turns.
 """
 
 from __future__ import annotations
@@ -22,79 +22,81 @@ from kin_nb.core.turn_hooks import TurnHooks
 
 
 class UndoError(Exception):
-    """It cannot be undone or redone; nothing was changed. One line: why, or what to do."""
+    """Nothing could be undone or redone, and nothing was changed. One line: why, or what to do."""
 
 
 NOTHING_TO_UNDO = "There is nothing to undo: no turn has run in this conversation."
 NOTHING_TO_REDO = "There is nothing to redo: nothing was undone since the last prompt."
 
-_LOST = "not covered: changes in or after turn {turn} that the session log lacks, because it could not be written"
+_LOST = "not covered: changes in or after turn {turn} that are not in the session log, because it could not be written"
 
-_LOST_TURNS = "The session log could not be written then, so what was done in it cannot be restored."
+_LOST_TURNS = "The session log could not be written, so the turns that are missing in it cannot be undone."
 
 
 class UndoManager:
     """Undo and redo of a conversation's turns, and what can be redone.
 
-    `put_back`: what undos began to put back, with whole names, that were cut off: the next undo finishes that, and counts it as
-    its own. `cut_off`: the warning about it, and the one that is true once a prompt came between. `lost_after`: turns with or
-    after which records are missing, because the log could not be written.
+    `pending_restore`: file changes, with real paths, of an undo that was interrupted: the next undo completes it and
+    records them. `interrupted_warnings`: the warning about that, and its replacement once a prompt has followed.
+    `lost_after`: turns in or after which records are missing, because the log could not be written.
     """
 
     def __init__(
         self, conversation: Conversation, files: FileTracker, journal: SessionJournal, turn_hooks: TurnHooks
     ) -> None:
         self._conversation, self._files, self._journal, self._hooks = conversation, files, journal, turn_hooks
-        self.put_back: tuple[FileChange, ...] = ()
-        self.cut_off = ("", "")
+        self.pending_restore: tuple[FileChange, ...] = ()
+        self.interrupted_warnings = ("", "")
         self.lost_after: frozenset[int] = frozenset()
         self._redo: list[tuple[Snapshot, UndoRecord]] = []
         self._warnings_before = 0
-        """How many warnings of the session are not this undo's."""
+        """Number of the session's warnings before this undo."""
 
     def begin_turn(self) -> None:
-        """A turn begins: what was undone before it cannot be redone any more."""
+        """Start a turn: earlier undos can no longer be redone."""
         self._redo.clear()
-        if self.put_back:
-            warnings, (before, after) = self._journal.warnings, self.cut_off
+        if self.pending_restore:
+            warnings, (before, after) = self._journal.warnings, self.interrupted_warnings
             warnings[:] = [after if text == before else text for text in warnings]
-        self.put_back = ()
+        self.pending_restore = ()
 
     @property
     def active(self) -> list[TurnRecord]:
-        """The turns that lead to here, oldest first: without those that were undone, with those before a clear."""
+        """The turns on the path to the head, oldest first: without undone turns, with those before a clear."""
         return turns_on_path(self._conversation.lineage.path(), self._conversation.transcript.turns)
 
     @property
     def conversation(self) -> list[TurnRecord]:
-        """The turns that the model is told of, oldest first, also those that were compacted."""
+        """The turns of the current conversation, oldest first, also those that were compacted."""
         return turns_on_path(self._conversation.lineage.conversation(), self._conversation.transcript.turns)
 
     async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
-        """Take back the last `turns` turns, or all that there are. `key`, `cell_id`: which cell asked. Raises UndoError."""
+        """Undo the last `turns` turns, or all if there are fewer. `key`, `cell_id`: the cell that asked. Raises UndoError."""
         active = self.active
         if not active:
             lost = f" {_LOST_TURNS}" if 0 in self.lost_after else ""
             raise UndoError(f"{NOTHING_TO_UNDO}{lost}")
         if turns < 1:
-            raise UndoError(f"{turns} turns cannot be undone. Say how many, from 1 on.")
+            raise UndoError(f"The number of turns to undo must be 1 or more, got {turns}.")
         first = active[-min(turns, len(active))]
         return await self._whole(self._back_to(Ref(id=first.id, step=BEFORE_PROMPT), key, cell_id))
 
     async def revert_to(self, checkpoint_id: int) -> UndoRecord:
-        """Back to a checkpoint of the conversation as it stands, files included. Raises UndoError."""
+        """Restore the conversation and the files to a checkpoint. Raises UndoError."""
         try:
             place = self._conversation.checkpoints.by_id(checkpoint_id).place
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
         if place.id not in {turn.id for turn in self.active}:
-            raise UndoError(f"Checkpoint {checkpoint_id} lies in a turn that was undone.")
+            raise UndoError(f"Checkpoint {checkpoint_id} belongs to a turn that was undone. Redo it first: /redo")
         return await self._whole(self._back_to(place, "", None))
 
     async def redo(self, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
-        """Give back what the last undo took; the arguments as in `undo`. Raises UndoError."""
-        if self.put_back:
-            raise UndoError("An undo was cut off. Finish it first: /undo. Then /redo gives back all that it took.")
+        """Restore what the last undo reverted. Arguments as in `undo`. Raises UndoError."""
+        if self.pending_restore:
+            raise UndoError(
+                "The last undo was interrupted. Run /undo again to finish it; /redo then restores everything."
+            )
         if not self._redo:
             raise UndoError(NOTHING_TO_REDO)
         return await self._whole(self._forth(key, cell_id))
@@ -116,8 +118,8 @@ class UndoManager:
         )
         return self._recorded(record, before)
 
-    def take_up(self, record: UndoRecord) -> None:
-        """Undo or redo again what a stored session did after its last turn, without the files. Raises UndoError."""
+    def replay_record(self, record: UndoRecord) -> None:
+        """Apply a stored undo or redo to the conversation, without the files. Raises UndoError."""
         conversation = self._conversation
         self._conversation.transcript.add(record)
         if record.type == "undo":
@@ -131,24 +133,24 @@ class UndoManager:
         conversation.lineage.see([record])
 
     def go_back(self, head: Ref) -> None:
-        """Go to a place in the last turn, without its files: they stay as they are. Raises UndoError."""
+        """Restore the conversation to `head`, a checkpoint of the last turn. Files stay as they are. Raises UndoError."""
         self._conversation.restore(self._at(head))
 
     def check_between_turns(self) -> None:
-        """Raises TurnRunningError while a turn has not ended, and SessionError when somebody else has the session's log."""
+        """Raise TurnRunningError while a turn runs, and SessionError when another process has the session's log."""
         self._conversation.check_idle()
         self._journal.log.check()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """No turn begins meanwhile, and nothing is undone, cleared or compacted. Raises as `check_between_turns`."""
+    def exclusive(self) -> Iterator[None]:
+        """Block turns, undo, clear and compaction meanwhile. Raises what `check_between_turns` raises."""
         self.check_between_turns()
-        with self._conversation.alone():
+        with self._conversation.exclusive():
             yield
 
     async def _whole(self, travel: Coroutine[Any, Any, UndoRecord]) -> UndoRecord:
-        """Files, conversation and record together, also when whoever waits is cancelled; no turn begins meanwhile."""
-        with closing(travel), self.alone():
+        """Run an undo to its end, also when the caller is cancelled; CancelledError is raised after it."""
+        with closing(travel), self.exclusive():
             self._warnings_before = len(self._journal.warnings)
             task = asyncio.create_task(travel)
             cancelled: asyncio.CancelledError | None = None
@@ -162,7 +164,7 @@ class UndoManager:
             return task.result()
 
     async def _back_to(self, place: Ref, key: str, cell_id: str | None) -> UndoRecord:
-        """`place`: before the prompt or a step of one of the active turns."""
+        """Undo to `place`: before the prompt or a step of an active turn."""
         goal = self._at(place)
         active = self.active
         first = next(n for n, turn in enumerate(active) if turn.id == place.id)
@@ -171,11 +173,11 @@ class UndoManager:
         calls = [call for step in undone[0].steps[left:] for call in step.calls]
         calls += [call for turn in undone[1:] for call in turn.calls]
         turns = tuple(turn.turn for turn in undone)
-        tip, earlier = self._conversation.snapshot(), await asyncio.to_thread(self._files.made, self.put_back)
+        tip, earlier = self._conversation.snapshot(), await asyncio.to_thread(self._files.made, self.pending_restore)
         restored = await self._files.undo(
             self._here([change for call in calls for change in call.files]), partial(self._begin, turns)
         )
-        self.put_back = ()
+        self.pending_restore = ()
         self._conversation.restore(goal)
         record = UndoRecord(
             key=key,
@@ -191,12 +193,12 @@ class UndoManager:
         return record
 
     def _lost(self, turns: Sequence[int]) -> list[str]:
-        """What undo of these turns cannot restore because no record tells of it, a sentence each."""
+        """Return a sentence for each of these turns whose records are incomplete."""
         return [_LOST.format(turn=turn) for turn in turns if turn in self.lost_after]
 
     def _begin(self, turns: tuple[int, ...], files: tuple[FileChange, ...]) -> None:
-        """In the log before the first file is touched: an undo that is cut off can be finished, and redone as a whole."""
-        self.put_back += files
+        """Log the planned changes before the first file is written, so that an interrupted undo can be finished and redone."""
+        self.pending_restore += files
         dumps = [change.model_dump(mode="json") for change in self._redacted(files)]
         self._journal.log.append("undoing", turns=turns, files=dumps)
 
@@ -208,7 +210,7 @@ class UndoManager:
             raise UndoError(str(error)) from None
 
     def _recorded(self, record: UndoRecord, parent: Ref | None) -> UndoRecord:
-        """Complete and log a record of an undo that is done. `parent`: where the conversation was before."""
+        """Complete and log the record of an undo. `parent`: the head before it."""
         kept = tuple(file.model_copy(update={"path": self._journal.redact(file.path)}) for file in record.kept)
         files = self._redacted(record.files)
         hooks = self._hooks
@@ -233,7 +235,7 @@ class UndoManager:
         )
 
     def _here(self, changes: Sequence[FileChange]) -> list[FileChange]:
-        """Recorded paths as this machine has them: redaction took secrets and the home folder out of them."""
+        """Return recorded changes with this machine's paths: redaction has removed secrets and the home folder."""
         return self._files.real_names(changes, self._journal.redact)
 
 

@@ -120,7 +120,7 @@ async def test_a_result_says_how_it_went(model_server, config):
 
 async def test_five_chunks_are_one_event(config, monkeypatch):
     """What a slow stream brings is not held back for it: the time that this takes out of the test."""
-    monkeypatch.setattr("kin_nb.core.reply.BATCH_SECONDS", float("inf"))
+    monkeypatch.setattr("kin_nb.core.model_response.BATCH_SECONDS", float("inf"))
     chunks = [*(piece(reasoning=str(n)) for n in range(7)), *(piece(chr(97 + n)) for n in range(11))]
     agent = Agent(config, backend=Pieces(*chunks))
     events = seeds_own(await run_turn(agent))

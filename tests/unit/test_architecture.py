@@ -25,7 +25,7 @@ CORE = [
     ("context", "reply", "system_prompt", "web"),
     ("dmail", "documents", "loop_guard", "middleware"),
     ("conversation", "tools"),
-    ("compactor", "compat", "toolbox", "undo"),
+    ("compactor", "compat", "session_toolset", "undo"),
     ("turn_context",),
     ("agent_parts", "resume", "turn"),
     ("subagent",),

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 
 from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table
-from kin_nb.core.commands.tools import toolbox_of
+from kin_nb.core.commands.tools import toolset_of
 from kin_nb.core.config import KinConfig
-from kin_nb.core.context.context_window import about_tokens, tokens_of
+from kin_nb.core.context.context_window import estimate_text_tokens, estimate_tokens
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.records import Sent, TurnRecord
 
@@ -22,14 +22,14 @@ def context(host: CommandHost, words: list[str]) -> CommandResult:
     del words
     host.check_live("measure")
     agent, config = host.agent, host.config()
-    toolbox = toolbox_of(host)
-    messages = agent.messages if agent is not None else [LLMMessage(role=Role.system, content=toolbox.system_prompt())]
-    schemas = toolbox.manager.schemas()
-    offered = tokens_of(json.dumps([schema.model_dump(mode="json") for schema in schemas]))
+    toolset = toolset_of(host)
+    messages = agent.messages if agent is not None else [LLMMessage(role=Role.system, content=toolset.system_prompt())]
+    schemas = toolset.manager.schemas()
+    offered = estimate_text_tokens(json.dumps([schema.model_dump(mode="json") for schema in schemas]))
     parts = [
-        ("system prompt", 1, about_tokens(messages[:1])),
+        ("system prompt", 1, estimate_tokens(messages[:1])),
         ("tools", len(schemas), offered),
-        *((name, len(own), about_tokens(own)) for role, name in _PARTS if (own := _of(messages, role))),
+        *((name, len(own), estimate_tokens(own)) for role, name in _PARTS if (own := _of(messages, role))),
     ]
     measured = (
         agent.conversation.context(agent.config).tokens if agent is not None and agent.stats.context_tokens else 0
@@ -56,14 +56,14 @@ def _of(messages: Sequence[LLMMessage], role: Role) -> list[LLMMessage]:
 def _largest(messages: Sequence[LLMMessage], redact: object) -> list[str]:
     """Return a line for each of the largest tool results."""
     calls = {call.id: call.function for message in messages for call in message.tool_calls or ()}
-    results = sorted(_of(messages, Role.tool), key=lambda message: -about_tokens([message]))[:_LARGEST]
+    results = sorted(_of(messages, Role.tool), key=lambda message: -estimate_tokens([message]))[:_LARGEST]
     lines = []
     for message in results:
         call = calls.get(message.tool_call_id)
         arguments = " ".join(redact(call.arguments or "").split()) if call is not None and callable(redact) else ""
         shown = arguments if len(arguments) <= _LONGEST else f"{arguments[:_LONGEST]}…"
         lines.append(
-            f"  {message.name or (call.name if call else '') or 'tool'} {shown}: about {about_tokens([message]):,}"
+            f"  {message.name or (call.name if call else '') or 'tool'} {shown}: about {estimate_tokens([message]):,}"
         )
     return ["The largest tool results, in tokens:", *lines] if lines else []
 

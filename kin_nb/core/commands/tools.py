@@ -10,8 +10,8 @@ from kin_nb.core.config import overlaid
 from kin_nb.core.config.entries import MCPServer
 from kin_nb.core.modes import Policy
 from kin_nb.core.paths import shown
+from kin_nb.core.session_toolset import SessionToolset
 from kin_nb.core.tool_types import ToolError, ToolPermission
-from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
 
@@ -21,7 +21,7 @@ _LONGEST = 80
 def tools(host: CommandHost, words: list[str]) -> CommandResult:
     """List the tools. Before the first prompt those of MCP servers are not known yet."""
     del words
-    manager = toolbox_of(host).manager
+    manager = toolset_of(host).manager
     found = manager.available_tools()
     rows = [(name, _permission(manager, name), _origin(tool), _first_line(tool)) for name, tool in found.items()]
     policy = overlaid(host.config(), host.mode).policy
@@ -42,7 +42,7 @@ def mcp(host: CommandHost, words: list[str]) -> CommandResult:
         return CommandResult(
             "No MCP servers", lines=("Add a server as a [[mcp_servers]] table in ~/.kin-code/config.toml.",)
         )
-    states = host.agent.toolbox.server_states() if host.agent is not None else {}
+    states = host.agent.toolset.server_states() if host.agent is not None else {}
     rows = [(server.name, server.transport, *_state(server, states)) for server in servers]
     return CommandResult(
         f"{len(rows)} MCP server{'' if len(rows) == 1 else 's'}",
@@ -106,7 +106,7 @@ def approvals(host: CommandHost, words: list[str]) -> CommandResult:
 
 def skill(host: CommandHost, words: list[str]) -> CommandResult:
     """Check that the skill exists. The turn itself adds its text to the prompt."""
-    skills = toolbox_of(host).skills
+    skills = toolset_of(host).skills
     if not words[0]:
         raise UsageError(f"\nSkills: {', '.join(skills.available) or 'none'}.")
     skills.load(words[0])
@@ -114,14 +114,14 @@ def skill(host: CommandHost, words: list[str]) -> CommandResult:
 
 
 def flow(host: CommandHost, words: list[str]) -> CommandResult:
-    skills = toolbox_of(host).skills
+    skills = toolset_of(host).skills
     if not words[0]:
         raise UsageError(f"\nFlows: {', '.join(skills.flows) or 'none'}.")
     return CommandResult(prompt=" ".join(words[1:]), flow=skills.flow(words[0]))
 
 
-def toolbox_of(host: CommandHost) -> Toolbox:
+def toolset_of(host: CommandHost) -> SessionToolset:
     """Return the agent's toolbox, or before the first prompt a new one, without starting anything. Raises ConfigError."""
     if host.agent is not None:
-        return host.agent.toolbox
-    return Toolbox(overlaid(host.config(), host.mode))
+        return host.agent.toolset
+    return SessionToolset(overlaid(host.config(), host.mode))

@@ -1,7 +1,7 @@
-"""Checkpoints: states of the conversation that the user or the model can go back to, and which turns lead to each of them.
+"""Checkpoints: states of the conversation to which the user or the model can return.
 
-One is marked before each prompt and before each step, and one when a turn has ended. The marks of the last turns are
-kept, those of steps for the running turn alone: older ones cannot be gone back to.
+One is kept before each prompt and each step, and one at the end of a turn. Those of the last 50 turns are kept; those of
+steps only for the newest turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HistoryState:
-    """The messages themselves, not copies: a mark costs a pointer for each of them. The rest is History's own business."""
+    """The messages themselves, not copies: a checkpoint costs one pointer per message. `hidden`: private to History."""
 
     messages: tuple[LLMMessage, ...]
     hidden: tuple[Any, ...]
@@ -29,12 +29,12 @@ KEPT_STEPS = 200
 
 
 class NoSuchCheckpointError(Exception):
-    """There is no such checkpoint, or it is too old to be kept."""
+    """The checkpoint does not exist, or is no longer kept."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`id` counts from 0 over the session, prompts and steps alike. `tokens`: the context's size as it was counted last."""
+    """`id` counts prompts and steps of the session, from 0. `tokens`: the last known size of the context."""
 
     id: int
     place: Ref
@@ -43,29 +43,29 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """Marked in the order of what happens, also when a stored session is resumed."""
+    """The kept checkpoints. Marked in the order of events, also when a stored session is replayed."""
 
     def __init__(self) -> None:
         self._marks: dict[Ref, Checkpoint] = {}
         self._begun: list[str] = []
-        """The ids of the last turns that began, oldest first: those whose marks are kept."""
+        """Ids of the turns whose checkpoints are kept, oldest first."""
         self._steps: list[Ref] = []
-        """Of the newest turn, oldest first."""
+        """Steps of the newest turn, oldest first."""
         self._next = 0
 
     def mark(self, place: Ref, state: HistoryState, tokens: int = 0) -> Checkpoint:
-        """Keep `state`. BEFORE_PROMPT of a turn that is new here begins it, and drops what is too old."""
+        """Keep `state`. The first mark of a new turn (BEFORE_PROMPT) drops checkpoints that are too old."""
         checkpoint = self._mark(place, state, tokens)
-        self._next += place.step != END  # an end has no id of its own: no user can name it
+        self._next += place.step != END  # the end of a turn has no id: it cannot be named
         return checkpoint
 
     def skip(self, place: Ref) -> None:
-        """Count a place like `mark`, without keeping a state for it."""
+        """Count a checkpoint like `mark`, without keeping its state."""
         self._prune(place)
         self._next += place.step != END
 
     def mark_uncounted(self, place: Ref, state: HistoryState, tokens: int = 0) -> None:
-        """Keep `state` without an id, for an old record that does not say whether that step had begun."""
+        """Keep `state` without an id, for an old record that does not say whether the step had started."""
         self._mark(place, state, tokens)
 
     def at(self, place: Ref) -> Checkpoint:
@@ -74,11 +74,11 @@ class Checkpoints:
             return self._marks[place]
         except KeyError:
             raise NoSuchCheckpointError(
-                f"That is too far back: the conversation is kept for the last {KEPT_TURNS} turns."
+                f"That turn is too old: only the last {KEPT_TURNS} turns can be undone."
             ) from None
 
     def by_id(self, checkpoint_id: int) -> Checkpoint:
-        """Raises NoSuchCheckpointError, which lists those that there are, and says of an old one that it is not kept."""
+        """Return a checkpoint. Raises NoSuchCheckpointError, which lists the kept ones."""
         known = [mark for mark in self._marks.values() if mark.place.step != END]
         for mark in known:
             if mark.id == checkpoint_id:
@@ -86,13 +86,13 @@ class Checkpoints:
         ids = ", ".join(str(mark.id) for mark in known)
         if 0 <= checkpoint_id < self._next:
             raise NoSuchCheckpointError(
-                f"Checkpoint {checkpoint_id} is not kept any more: those before steps are kept of the last turn, those "
-                f"before prompts of the last {KEPT_TURNS} turns. Kept: {ids}."
+                f"Checkpoint {checkpoint_id} is no longer kept: only those of the last turn's steps, and of the prompts of "
+                f"the last {KEPT_TURNS} turns. Kept: {ids}."
             )
         raise NoSuchCheckpointError(f"There is no checkpoint {checkpoint_id}. Kept: {ids or 'none yet'}.")
 
     def of_steps(self, turn_id: str) -> list[Checkpoint]:
-        """Those before a step of that turn, oldest first."""
+        """Return the checkpoints before the steps of that turn, oldest first."""
         return [self._marks[place] for place in self._steps if place.id == turn_id and place in self._marks]
 
     def _mark(self, place: Ref, state: HistoryState, tokens: int) -> Checkpoint:
@@ -114,7 +114,7 @@ class Checkpoints:
 
 
 def rewind_targets(records: Sequence[Sent]) -> Callable[[Ref], bool]:
-    """Return a test for the places in `records` that one of them, or a later undo, may go back to: few of a long session."""
+    """Return a predicate: can one of `records`, or a later undo, return to this ref? True for few refs of a long session."""
     needed: set[Ref | None] = set()
     head: Ref | None = None
     for record in records:
@@ -135,7 +135,7 @@ def rewind_targets(records: Sequence[Sent]) -> Callable[[Ref], bool]:
 
 
 def delivered(message: str) -> str:
-    """A D-Mail as the model finds it at the checkpoint that it went back to."""
+    """Return the message of a D-Mail at its checkpoint. The text is part of recorded fingerprints: do not change it."""
     return (
         "[kin_nb: a D-Mail from you, later in this turn. You went on from here and came back; the files are as you left "
         f"them then. Nothing of it was shown to you but this:]\n\n{message}"

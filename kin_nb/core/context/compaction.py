@@ -1,7 +1,7 @@
-"""Compaction: replace a conversation by a summary of itself, the user's own words and its last messages.
+"""CompactionStrategy: replace a conversation by a summary of itself, the user's own words and its last messages.
 
-How the summary is made is a strategy (`Compaction`; `SimpleCompaction` is the built-in one). What replaces the summarised
-messages is the same for all strategies, so that records alone are enough to make it again.
+How the summary is made is a strategy (`CompactionStrategy`; `SimpleCompaction` is the built-in one). What replaces the summarised
+messages is the same for all strategies, so that records are enough to rebuild it.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kin_nb.core.context.context_window import AIM, about_tokens, characters, tokens_of
+from kin_nb.core.context.context_window import TARGET_PERCENT, characters, estimate_text_tokens, estimate_tokens
 from kin_nb.core.llm.errors import ContextTooLongError
 from kin_nb.core.messages import LLMChunk, LLMMessage, LLMUsage, Role
 
 MOST_WORDS = 20_000
-"""Characters of the person's words that stay beside the last request, where the strategy does not say how many."""
+"""Default limit, in characters, of the user's earlier prompts that are kept next to the last one."""
 _FIRST_REMOVABLE = 2
-"""The first message that may stay: the system message always does, the one after it always gives way."""
+"""Index of the first message that may be kept: the system message is always kept, the one after it is always replaced."""
 _LEAST_PIECE = 200
-"""Characters below which a piece of a request says nothing."""
+"""Fewest characters of a shortened prompt: a shorter piece is not useful."""
 _LAST_REQUEST = "The person's last request, in their words:"
 
 
 class CompactionError(Exception):
-    """The conversation could not be compacted; it is as it was. Two lines: what happened, what to do."""
+    """The conversation could not be compacted, and was not changed. Two lines: what happened, what to do."""
 
 
 @dataclass(frozen=True)
-class Compacted:
-    """`kept`: so many messages at the end stay as they are; `summary` stands for all before them.
+class CompactionResult:
+    """`kept`: number of last messages that are kept; `summary` replaces all before them.
 
-    `usage` is what the summary took. `words`: characters, at most, of what the person said before their last request.
+    `usage`: the tokens of the summary's requests. `words`: most characters of the user's prompts before the last one.
     """
 
     summary: str
@@ -41,32 +41,32 @@ class Compacted:
     words: int = MOST_WORDS
 
 
-class Ask(Protocol):
-    """`tools`: tokens that the tools take in each request of the conversation, beside its messages."""
+class Summarize(Protocol):
+    """One request for a summary. `tools`: tokens of the tool schemas in each request of the conversation."""
 
     tools: int
 
     async def __call__(self, messages: list[LLMMessage]) -> LLMChunk:
-        """One request to the model. Raises ContextTooLongError, asked or not, for messages that do not fit its window."""
+        """Send one request. Raises ContextTooLongError for messages that do not fit the window, also without sending them."""
         ...
 
 
-class Compaction(Protocol):
+class CompactionStrategy(Protocol):
     """Set as `agent.compaction_strategy`."""
 
-    async def compact(self, messages: list[LLMMessage], *, ask: Ask, window: int) -> Compacted:
-        """`messages` begins with the system message. `window`: tokens that the conversation fills at most.
+    async def compact(self, messages: list[LLMMessage], *, ask: Summarize, window: int) -> CompactionResult:
+        """Summarize `messages`, which start with the system message. `window`: most tokens of the conversation.
 
-        It is called again, with what it left and half the window, when that is still too much.
+        Called again, with the result and half the window, when the result is still too large.
 
-        Raises CompactionError when there is no summary, BackendError when there is no answer. A tail that would begin
-        with the answer to a call is made to begin with the call.
+        Raises CompactionError without a summary, BackendError without an answer. A tail that would start with a tool
+        result is extended to start with its call.
         """
         ...
 
 
-def first_kept(messages: Sequence[LLMMessage], kept: int) -> int:
-    """Where the last `kept` messages begin; earlier, should that be between a call and its answers."""
+def tail_start(messages: Sequence[LLMMessage], kept: int) -> int:
+    """Return the index of the last `kept` messages; a smaller one, if that is between a call and its results."""
     place = start = min(max(len(messages) - max(kept, 0), _FIRST_REMOVABLE), len(messages))
     while _FIRST_REMOVABLE <= place < len(messages) and messages[place].role is Role.tool:
         place -= 1
@@ -76,7 +76,10 @@ def first_kept(messages: Sequence[LLMMessage], kept: int) -> int:
 
 
 def compacted(summary: str, words: Sequence[str], last_request: str) -> LLMMessage:
-    """The one message that stands for everything before it. `last_request`: "" when it stands after it."""
+    """Return the message that replaces all before it. `last_request`: "" when that prompt is kept after it.
+
+    The text is part of recorded fingerprints: do not change it.
+    """
     parts = ["The conversation so far, summed up by you:", summary]
     if words:
         parts += ["The person's words so far, oldest first:", *(f"- {text}" for text in words)]
@@ -86,17 +89,17 @@ def compacted(summary: str, words: Sequence[str], last_request: str) -> LLMMessa
 
 
 def last_request(messages: Sequence[LLMMessage]) -> str:
-    """What the person asked last, as it stays whatever gives way: of a summary's message (`compacted`), its end alone."""
+    """Return the user's last prompt, which is always kept: for a message made by `compacted`, its last part."""
     said = next((message.content or "" for message in reversed(messages) if message.role is Role.user), "")
     return said.rpartition(_LAST_REQUEST)[2]
 
 
-def fitting(
+def truncate_user_text(
     said: Sequence[str], most: int, redact: Callable[[str], str], expand: Callable[[str], str] = str
 ) -> list[str]:
-    """The newest of `said` that take `most` characters together, and a note of what is left out.
+    """Return the newest texts of `said` with at most `most` characters, and a note that counts the omitted ones.
 
-    They are measured redacted, and cut so, so that a resume elsewhere cuts at the same place.
+    They are measured and cut after redaction, so that a resume on another machine cuts at the same character.
     """
     said = [text for text in said if text.strip()]
     fit: list[str] = []
@@ -117,42 +120,42 @@ def fitting(
 
 
 _SUMMARY_TOKENS = 1_000
-"""Tokens that are left for the summary, in a small window a quarter of what there is."""
+"""Tokens reserved for the summary; in a small window, a quarter of the free tokens."""
 
 
 @dataclass(frozen=True)
 class SimpleCompaction:
-    """One request that goes on from the conversation itself, so that caches hit. Does it not fit: one for each part.
+    """Ask for the summary in one request that continues the conversation, so that caches hit; else in one per part.
 
-    `keep`: messages that stay, none of a conversation that has no more; what stays begins with no answer without its
-    call. `part_tokens`: about the size of a part, less in a small window. Where all that stays would fill more than AIM
-    per cent of the window, fewer messages stay, and fewer of the person's words; neither pushes the other out: half of the
-    room is for each where both want it, and the oldest words go first.
+    `keep`: number of last messages to keep; 0 when the conversation has no more than that. The kept messages never start
+    with a result without its call. `part_tokens`: approximate size of a part, smaller in a small window. If the result
+    would fill more than TARGET_PERCENT of the window, fewer messages and fewer of the user's prompts are kept: each gets
+    at least half of the free tokens when both need them, and the oldest prompts are dropped first.
     """
 
     keep: int = 10
     part_tokens: int = 10_000
 
-    async def compact(self, messages: list[LLMMessage], *, ask: Ask, window: int) -> Compacted:
+    async def compact(self, messages: list[LLMMessage], *, ask: Summarize, window: int) -> CompactionResult:
         most = _free_tokens(messages, ask, window)
         cut = self._cut(messages, most)
         try:
             summary, usage = await whole_summary(messages[:cut], ask)
         except ContextTooLongError:
-            window = min(window, about_tokens(messages) + ask.tools)  # the server's may be smaller than ours says
+            window = min(window, estimate_tokens(messages) + ask.tools)  # the server's may be smaller than ours says
             most = _free_tokens(messages, ask, window)
             cut = self._cut(messages, most)
             part = characters(max(1, min(self.part_tokens, window // 3)))
             summary, usage = await summary_of_parts(messages[1:cut], ask, part)
         left = characters(most - _tail_tokens(messages, cut)) - len(summary)
-        return Compacted(summary, len(messages) - cut, usage, words=max(0, left))
+        return CompactionResult(summary, len(messages) - cut, usage, words=max(0, left))
 
     def _cut(self, messages: Sequence[LLMMessage], most: int) -> int:
-        """Where what stays begins. The person's words before it may need up to half of `most`."""
+        """Return the index of the first kept message. The user's prompts before it may need up to half of `most`."""
         if len(messages) - 1 <= self.keep:
             return len(messages)
-        cut = first_kept(messages, self.keep)
-        said = about_tokens(message for message in messages if message.role is Role.user)
+        cut = tail_start(messages, self.keep)
+        said = estimate_tokens(message for message in messages if message.role is Role.user)
         free = most - min(_SUMMARY_TOKENS, most // 4)
         free -= min(said, free // 2)
         while cut < len(messages) and _tail_tokens(messages, cut) > free:
@@ -160,33 +163,38 @@ class SimpleCompaction:
         return cut
 
 
-def _free_tokens(messages: Sequence[LLMMessage], ask: Ask, window: int) -> int:
-    """Tokens for the summary, the messages that stay and the person's words, beside what always stays."""
-    return window * AIM // 100 - ask.tools - about_tokens(messages[:1]) - tokens_of(last_request(messages))
+def _free_tokens(messages: Sequence[LLMMessage], ask: Summarize, window: int) -> int:
+    """Return the tokens for the summary, the kept messages and the user's prompts: the window without what always stays."""
+    return (
+        window * TARGET_PERCENT // 100
+        - ask.tools
+        - estimate_tokens(messages[:1])
+        - estimate_text_tokens(last_request(messages))
+    )
 
 
 def _tail_tokens(messages: Sequence[LLMMessage], cut: int) -> int:
-    """Tokens of the messages from `cut` on, without the last request."""
+    """Return the tokens of the messages from `cut`, without the last prompt."""
     tail = messages[cut:]
     asked = any(message.role is Role.user for message in tail)
-    return about_tokens(tail) - (tokens_of(last_request(messages)) if asked else 0)
+    return estimate_tokens(tail) - (estimate_text_tokens(last_request(messages)) if asked else 0)
 
 
 _LONGEST_RESULT = 2_000
-"""Characters that are left of a result, and of a call's arguments, when parts are summarised."""
+"""Most characters of a result, and of a call's arguments, when parts are summarized."""
 
 
-async def whole_summary(messages: Sequence[LLMMessage], ask: Ask) -> tuple[str, LLMUsage]:
-    """(summary, what it took). The request's prefix is the one that was sent before, so that caches hit.
+async def whole_summary(messages: Sequence[LLMMessage], ask: Summarize) -> tuple[str, LLMUsage]:
+    """Return the summary and its usage. The request starts with the messages that were sent before, so that caches hit.
 
-    Raises CompactionError when the answer is no summary, BackendError when there is none.
+    Raises CompactionError when the answer is not a summary, BackendError when the request fails.
     """
     reply = await ask([*messages, LLMMessage(role=Role.user, content=_prompt("compact"))])
     return _summary_of(reply), reply.usage or LLMUsage()
 
 
-async def summary_of_parts(messages: Sequence[LLMMessage], ask: Ask, most: int) -> tuple[str, LLMUsage]:
-    """As `whole_summary`, for what does not fit: parts of `most` characters, each summed up with the summary so far."""
+async def summary_of_parts(messages: Sequence[LLMMessage], ask: Summarize, most: int) -> tuple[str, LLMUsage]:
+    """Summarize messages that do not fit in one request: parts of `most` characters, each with the summary so far."""
     parts = _parts(list(_written_out(messages)), most)
     summary, prompt, completion = "(nothing yet)", 0, 0
     system = LLMMessage(role=Role.system, content=_prompt("compact_part"))
@@ -205,12 +213,12 @@ def _summary_of(reply: LLMChunk) -> str:
     what = "tool calls" if reply.message.tool_calls else "nothing"
     raise CompactionError(
         f"The conversation could not be compacted: the model answered with {what} instead of a summary.\n"
-        "Try again, choose another model (%kin model NAME, --model NAME), or begin anew."
+        "Try again, or choose another model (%kin model NAME, --model NAME)."
     )
 
 
 def _written_out(messages: Sequence[LLMMessage]) -> Iterator[str]:
-    """Each message as text; a tool's answer with the call's name and arguments, and how it came out."""
+    """Yield each message as text; a tool result with the name and the arguments of its call."""
     arguments = {call.id: call.function.arguments or "" for m in messages for call in m.tool_calls or ()}
     for message in messages:
         content = message.content or ""
@@ -220,13 +228,13 @@ def _written_out(messages: Sequence[LLMMessage]) -> Iterator[str]:
             given = _shortened(arguments.get(message.tool_call_id, ""))
             yield f"The agent called {message.name or 'a tool'} {given}\nOutcome:\n{_shortened(content)}"
         elif message.role is Role.user:
-            yield f"The person:\n{content}"
+            yield f"The user:\n{content}"
         elif message.role is Role.assistant and content.strip():
             yield f"The agent:\n{content}"
 
 
 def _parts(texts: list[str], most: int) -> list[str]:
-    """`texts` in order, joined into parts of at most `most` characters; one that is longer alone is split."""
+    """Join `texts` into parts of at most `most` characters; a longer text is split."""
     pieces = [text[start : start + most] for text in texts for start in range(0, len(text), most)]
     parts: list[str] = []
     for piece in pieces:

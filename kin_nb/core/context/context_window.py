@@ -1,8 +1,8 @@
-"""The context window: estimates of tokens, the check that a prompt fits, and pruning of old tool results.
+"""The context window: token estimates, the check that a prompt fits, and pruning of old tool results.
 
-Pruning replaces a result by a stub that says what was there and how to get it again. A resumed session makes the same stubs
-from its records, in another folder and with other secrets: they are made of redacted text. Their words are part of recorded
-fingerprints: to change them is to change the format.
+Pruning replaces a result by a placeholder, which describes it and how to get it again. Placeholders are made from redacted
+text, so that a resumed session makes the same ones in another folder. Their text is part of recorded fingerprints: a change
+of it is a change of the format.
 """
 
 from __future__ import annotations
@@ -21,60 +21,60 @@ if TYPE_CHECKING:
 
 
 _PER_TOKEN = 4
-"""Characters of a token, about: English prose has more, code and other scripts fewer."""
+"""Average characters per token: more in English prose, fewer in code and other scripts."""
 _MOST_PER_TOKEN = 6
-"""Characters that no tokenizer gets into a token, on the average of a whole prompt."""
+"""Upper bound of the average characters per token of a whole prompt, for any tokenizer."""
 _MOST_SHARE = 0.33
 _CHARACTERS_OF_A_PICTURE = 6_000
-"""Characters that a picture counts as: servers take 1,000 to 1,600 tokens for one, however long its base64 is."""
+"""Size of a picture, in characters: servers count 1,000 to 1,600 tokens for one, independent of its base64."""
 
 
 def size_of(message: LLMMessage) -> int:
-    """Characters."""
+    """Return the size of a message in characters."""
     calls = sum(len(c.function.name or "") + len(c.function.arguments or "") for c in message.tool_calls or ())
     said = len(message.content or "") + len(message.reasoning_content or "")
     return said + calls + _CHARACTERS_OF_A_PICTURE * len(message.images or ())
 
 
-def about_tokens(messages: Iterable[LLMMessage]) -> int:
+def estimate_tokens(messages: Iterable[LLMMessage]) -> int:
     return sum(map(size_of, messages)) // _PER_TOKEN
 
 
-def tokens_of(text: str) -> int:
-    """About as many as `text` takes."""
+def estimate_text_tokens(text: str) -> int:
+    """Estimate the tokens of a text."""
     return len(text) // _PER_TOKEN
 
 
-def share_of_each(messages: Iterable[LLMMessage], tokens: int) -> float:
-    """Tokens that a character of `messages` takes, by the server's own figure; no more than is likely.
+def tokens_per_character(messages: Iterable[LLMMessage], tokens: int) -> float:
+    """Return tokens per character of `messages`, from the server's count `tokens`; at most _MOST_SHARE.
 
-    The figure holds the tools too, and what the server adds: in a short conversation they would make it too large.
+    The count includes the tool schemas, which would make the ratio of a short conversation too large.
     """
     return min(tokens / max(1, sum(map(size_of, messages))), _MOST_SHARE)
 
 
 def characters(tokens: int) -> int:
-    """About as many as `tokens` hold."""
+    """Estimate the characters of so many tokens."""
     return tokens * _PER_TOKEN
 
 
-def fewest_tokens(messages: Iterable[LLMMessage]) -> int:
-    """What a request takes at the least, so that none is held back that the server would have taken."""
+def min_tokens(messages: Iterable[LLMMessage]) -> int:
+    """Return a lower bound of a request's tokens, so that a request that the server would accept is always sent."""
     return sum(len(message.content or "") for message in messages) // _MOST_PER_TOKEN
 
 
-AIM = 60
-"""Per cent of the window that pruning and compaction leave filled at most, where they can: well below where they begin,
-since each of them makes a prompt that no cache knows."""
+TARGET_PERCENT = 60
+"""Percent of the window that are filled after pruning or compaction, if possible: well below the thresholds at which these
+start, because each of them invalidates the provider's cache."""
 LARGER_WINDOW = "Choose a model with a larger window (%kin model NAME, --model NAME), or correct its context_window."
 
 
-def check_room(messages: Sequence[LLMMessage], model: ModelConfig) -> None:
-    """`messages`: what cannot be taken away. Raises ContextTooLongError when they alone do not fit the window.
+def check_fits(messages: Sequence[LLMMessage], model: ModelConfig) -> None:
+    """Raise ContextTooLongError when `messages`, which cannot be shortened, do not fit the window.
 
-    The estimate is a low one, and tools are not in it: where it is in doubt, the server says.
+    The estimate is a lower bound without the tool schemas; the server decides about sizes near the limit.
     """
-    least = fewest_tokens(messages)
+    least = min_tokens(messages)
     if least > model.context_window:
         raise ContextTooLongError(
             f"The prompt alone takes at least {least:,} tokens (system prompt and your request), "
@@ -85,24 +85,24 @@ def check_room(messages: Sequence[LLMMessage], model: ModelConfig) -> None:
 
 
 KEPT = 10
-"""The last messages, which nothing is taken from (seed 004)."""
+"""Number of last messages that are never pruned."""
 _WORTH_IT = 400
-"""Characters below which a result stays: its stub would not be much shorter."""
+"""A result with fewer characters is not pruned: its placeholder would not be much shorter."""
 _LEAST_GAIN = 20
-"""Less than a 20th of the context is not worth a prompt that no cache knows."""
+"""Pruning must save at least 1/20 of the context, because it invalidates the provider's cache."""
 _READING = frozenset({"read_file", "list_dir", "grep", "glob", "web_fetch", "web_search", "skill"})
-"""Tools of which a second call does no harm; how the others ended stays to be read."""
+"""Tools that can be called again without side effects; of other tools, the first and the last line are kept."""
 _MAIN_ARGUMENTS = ("path", "file_path", "command", "pattern", "query", "url", "name")
 _LONGEST_LINE = 80
-"""Characters of the argument, and of each line that stays."""
+"""Most characters of the argument, and of each kept line."""
 
 
 def prunable(messages: Sequence[LLMMessage], tokens: int, target: int) -> tuple[str, ...]:
-    """The calls whose results should go, oldest first, for `messages` of `tokens` to come below `target`.
+    """Return the ids of the calls whose results to prune, oldest first, so that `tokens` falls below `target`.
 
-    As many as there are when that is not enough, none when they are too small to be worth it.
+    All that can be pruned if that is not enough; none if the saving is too small.
     """
-    share = share_of_each(messages, tokens)
+    share = tokens_per_character(messages, tokens)
     left, calls = float(tokens), []
     for message in messages[:-KEPT]:
         if left < target:
@@ -114,10 +114,10 @@ def prunable(messages: Sequence[LLMMessage], tokens: int, target: int) -> tuple[
     return tuple(calls) if (tokens - left) * _LEAST_GAIN >= tokens else ()
 
 
-def stub(
+def placeholder(
     message: LLMMessage, call: FunctionCall, redact: Callable[[str], str], expand: Callable[[str], str]
 ) -> LLMMessage:
-    """What stays of a tool's answer to `call`: its hint, where all of it is, too. `expand` puts this machine's paths in."""
+    """Return the placeholder for the result of `call`, with its hint at the full output. `expand` inserts local paths."""
     hint = redact(message.hint)
     text = without_hint(redact(message.content or ""), hint)
     name = " ".join((message.name or call.name or "tool").split())
@@ -134,14 +134,14 @@ def stub(
 
 
 def _ends(text: str) -> list[str]:
-    """The first and the last line that say something: what failed says why in one of them."""
+    """Return the first and the last line that are not blank: one of them usually has the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ends = lines[:1] + lines[1:][-1:]
     return [_short(line) for line in ends]
 
 
 def _main_argument(arguments: str) -> str:
-    """Of the call's JSON: the argument that says what it was about, "" when there is none."""
+    """Return the main argument of a call, from its JSON; "" without one."""
     try:
         given: Any = json.loads(arguments)
     except (ValueError, RecursionError):

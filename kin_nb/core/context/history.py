@@ -1,7 +1,7 @@
-"""History: the messages of one conversation. It appends, so each message is encoded and hashed once.
+"""History: the append-only messages of one conversation. Each message is encoded and hashed once.
 
-Below it: messages made from records, the line that a message's fingerprint is taken over, and the repair of a history that
-another program put together.
+Also: messages made from records, the bytes that a fingerprint is computed from, and the repair of a history that another
+program has changed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kin_nb.core.context.checkpoints import (
     delivered,
     rewind_targets,
 )
-from kin_nb.core.context.compaction import compacted, first_kept, fitting
-from kin_nb.core.context.context_window import stub
+from kin_nb.core.context.compaction import compacted, tail_start, truncate_user_text
+from kin_nb.core.context.context_window import placeholder
 from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.records import (
     BEFORE_PROMPT,
@@ -46,10 +46,10 @@ Expand = Callable[[str], str]
 class History:
     """`messages[0]` is the system message. `fingerprint()` is the sha256 of the messages after it.
 
-    The fingerprint is taken over canonical JSON with `redact` applied, so that the same conversation in another folder
-    has the same fingerprint; it is kept incrementally, so its cost does not grow with the history. Four things take from
-    it: `restart`, `compact`, `prune` and `restore`; what they leave are the same objects. What a resume must know to do the
-    same is in the records. `expand` puts this machine's paths into a redacted text.
+    The fingerprint is computed from canonical JSON with `redact` applied, so that it is the same in another folder; it is
+    updated incrementally, at a constant cost per message. Four methods shorten the history: `restart`, `compact`, `prune`
+    and `restore`; the remaining messages are the same objects. The records have what a resume needs to repeat them.
+    `expand` inserts this machine's paths into a redacted text.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class History:
         self._to_record: list[str] = []
         self._unsaid: list[LLMMessage] = []
         self.counted = 0
-        """So many messages are in the last measure of the context (AgentStats.context_tokens)."""
+        """Number of messages in the last measure of the context (AgentStats.context_tokens)."""
         self._recorded_tokens = 0  # that measure, of the turns that are replayed
         self.call_ids: set[str] = set()
-        """The ids of every tool call so far, the servers' own and compacted ones too."""
+        """Ids of all tool calls so far, including the servers' own ids and compacted calls."""
         self.append(LLMMessage(role=Role.system, content=system_prompt))
 
     @property
     def last_request(self) -> str:
-        """What the person asked last, in their words, "" when nothing was asked."""
+        """The user's last prompt, "" before the first."""
         return (self._said(len(self.messages)) or [""])[-1]
 
     def append(self, message: LLMMessage, *, said: bool = True) -> None:
-        """A message that keeps the history valid: the agent's own. `said`: a user message is what the person said."""
+        """Append a message of the agent, which keeps the history valid. `said`: a user message is a prompt of the user."""
         if not said:
             self._unsaid.append(message)
         self._take(message)
@@ -86,7 +86,7 @@ class History:
             self._observer(message)
 
     def add(self, message: LLMMessage) -> None:
-        """Somebody else's message, whatever it says: `repair` looks at it before the next request."""
+        """Append a message of another program, unchecked: `repair` checks it before the next request."""
         self.messages.append(message)
         if self._observer is not None:
             self._observer(message)
@@ -95,16 +95,16 @@ class History:
         return self._hashes[-1].hexdigest()
 
     def set_system_prompt(self, text: str) -> None:
-        """Nothing when it is the same: the prefix that providers cache stays the same object."""
+        """Set the system prompt. An equal text changes nothing, so that the cached prefix stays the same object."""
         if self.messages[0].content != text:
             self.messages[0] = LLMMessage(role=Role.system, content=text)
 
     def measured(self) -> None:
-        """The context was counted, or estimated, as it is now."""
+        """Note that the context has just been counted or estimated."""
         self.counted = len(self.messages)
 
     def restart(self, *messages: LLMMessage) -> None:
-        """Only the system message stays, then `messages`: the conversation was cleared, or begins with these."""
+        """Remove all messages except the system message, then append `messages`."""
         self._rebuild([self.messages[0]])
         self._to_record.clear()
         self._summary, self.counted = None, 0
@@ -112,13 +112,13 @@ class History:
             self.append(message)
 
     def repair(self) -> None:
-        """Make the history valid again when somebody else wrote into `messages`; otherwise it costs nothing."""
+        """Make the history valid again after another program changed `messages`; without a change it costs nothing."""
         if len(self.messages) != len(self._hashes):
             self._rebuild(repaired(self.messages))
 
     def compact(self, summary: str, kept: int = 0, words: int = 0, expand: Expand = str) -> None:
-        """Begin again with what `compacted` gives: one message for all before the last `kept`, which stay."""
-        said = self._said(first_kept(self.messages, kept))
+        """Replace all messages before the last `kept` by one message, as `compacted` returns it."""
+        said = self._said(tail_start(self.messages, kept))
         left = self.compacted(summary, kept, words, expand)
         self._rebuild(left)
         self._summary = (left[1], said)
@@ -127,22 +127,26 @@ class History:
             self._observer(left[1])
 
     def compacted(self, summary: str, kept: int = 0, words: int = 0, expand: Expand = str) -> list[LLMMessage]:
-        """What a compaction would leave: the system message, `summary` with the person's words, the last messages.
+        """Return the messages after a compaction: system message, `summary` with the user's prompts, last messages.
 
-        `words`: characters, at most, of what the person said before their last request. Old records have 0, and a last
-        request that stands in the summary's message although it is 0.
+        `words`: most characters of the user's prompts before the last one. It is 0 in old records; the summary's message
+        has the last prompt in that case too.
         """
-        cut = first_kept(self.messages, kept)
+        cut = tail_start(self.messages, kept)
         tail, said = self.messages[cut:], self._said(cut)
         asked_since = len(self._said(len(self.messages))) > len(said)
         last = said.pop() if said and not asked_since else ""
-        return [self.messages[0], compacted(summary, fitting(said, words, self._redact, expand), last), *tail]
+        return [
+            self.messages[0],
+            compacted(summary, truncate_user_text(said, words, self._redact, expand), last),
+            *tail,
+        ]
 
     def prune(self, call_ids: Iterable[str], expand: Expand = str) -> tuple[str, ...]:
-        """Stubs in place of the answers to these calls. Returns those that changed: the next step records them."""
+        """Replace the results of these calls by placeholders. Return the changed ones: the next step records them."""
         self.repair()
         if not (wanted := set(call_ids)):
-            return ()  # as before nearly every step
+            return ()  # the usual case
         calls = {call.id: call.function for m in self.messages for call in m.tool_calls or () if call.id in wanted}
         changed = {i: m for i, m in enumerate(self.messages) if m.tool_call_id in calls and not m.is_stub}
         if not changed:
@@ -152,7 +156,7 @@ class History:
         self._rewind(first)
         for position, (message, line) in old:
             if position in changed:
-                self._take(stub(message, calls[message.tool_call_id or ""], self._redact, expand))
+                self._take(placeholder(message, calls[message.tool_call_id or ""], self._redact, expand))
             else:
                 self._take(message, line)
         found = tuple(dict.fromkeys(message.tool_call_id or "" for message in changed.values()))
@@ -160,33 +164,33 @@ class History:
         return found
 
     def take_pruned(self) -> tuple[str, ...]:
-        """What was pruned since the last record, once."""
+        """Return the calls pruned since the last record, and reset the list."""
         pruned, self._to_record = tuple(dict.fromkeys(self._to_record)), []
         return pruned
 
     def state(self) -> HistoryState:
-        """The conversation as it is now, for `restore`."""
+        """Return the current state, for `restore`."""
         hidden = (tuple(self._lines), tuple(self._hashes), self._summary, tuple(self._to_record), self.counted)
         return HistoryState(tuple(self.messages), hidden)
 
     def restore(self, state: HistoryState) -> None:
-        """As it was then, with the system prompt of now. The ids of all calls since stay taken."""
+        """Restore the messages of `state`, except for the current system prompt. Ids of later calls stay reserved."""
         lines, hashes, self._summary, to_record, self.counted = state.hidden
         self.messages[1:] = state.messages[1:]
         self._lines, self._hashes, self._to_record = list(lines), list(hashes), list(to_record)
 
     def extend_from(self, records: Iterable[Sent], expand: Expand, checkpoints: Checkpoints | None = None) -> None:
-        """Continue from recorded turns (resume, continue a session notebook); `expand` puts this machine's paths in."""
+        """Append recorded turns (resume, continue a session notebook). `expand` inserts this machine's paths."""
         for _ in self.replayed(records, expand, checkpoints):
             pass
 
     def replayed(
         self, records: Iterable[Sent], expand: Expand, checkpoints: Checkpoints | None = None
     ) -> Iterator[LLMMessage]:
-        """As `extend_from`; yields each message when it enters, before anything takes from it.
+        """Do what `extend_from` does, and yield each message when it is appended, before it is pruned or compacted.
 
-        A record begins where its parent says; one whose parent is not among `records` follows the one before it.
-        Raises NoSuchCheckpointError for a parent that names a step which its turn does not have.
+        A record follows its parent; if the parent is not in `records`, it follows the record before it.
+        Raises NoSuchCheckpointError for a parent with a step that its turn does not have.
         """
         marks, records = Checkpoints() if checkpoints is None else checkpoints, list(records)
         is_target = rewind_targets(records)
@@ -207,7 +211,7 @@ class History:
                 self.restart()
                 self._recorded_tokens = 0
             elif parent is not None and parent != head and parent.id in known:
-                self._stand_at(targets.get(parent) or marks.at(parent))
+                self._return_to(targets.get(parent) or marks.at(parent))
             if isinstance(record, CompactRecord):
                 yield from self._replay_compaction(record.compaction, expand)
                 mark(record, END)
@@ -233,13 +237,13 @@ class History:
         yield from self._replay_dmail(targets, turn, turn.dmail, expand)
         if turn.no_reply:
             mark(turn, len(turn.steps) + 1)
-        elif turn.no_reply is None and turn.outcome != "done":  # an undo may have gone back to before such a step
+        elif turn.no_reply is None and turn.outcome != "done":  # the target of an undo may be before such a step
             place = Ref(id=turn.id, step=len(turn.steps) + 1)
             marks.mark_uncounted(place, self.state(), self._recorded_tokens)
         yield from self._replay_compaction(turn.compaction, expand)
         mark(turn, END)
 
-    def _stand_at(self, mark: Checkpoint) -> None:
+    def _return_to(self, mark: Checkpoint) -> None:
         self.restore(mark.state)
         self._recorded_tokens = mark.tokens
 
@@ -262,9 +266,9 @@ class History:
             place = Ref(id=turn.id, step=dmail.step)
             if place not in targets:
                 raise NoSuchCheckpointError(
-                    f"A D-Mail goes back to step {dmail.step}, which turn {turn.turn} does not have."
+                    f"A D-Mail refers to step {dmail.step}, which turn {turn.turn} does not have."
                 )
-            self._stand_at(targets[place])
+            self._return_to(targets[place])
             self.append(user_message(delivered(expand(dmail.message))), said=False)
             yield self.messages[-1]
 
@@ -275,7 +279,7 @@ class History:
             yield self.messages[1]
 
     def take_compaction(self, compaction: RecordedCompaction, expand: Expand) -> None:
-        """A recorded one, again."""
+        """Repeat a recorded compaction."""
         self.compact(expand(compaction.summary), compaction.kept, compaction.words, expand)
 
     def _enter(self, message: LLMMessage) -> LLMMessage:
@@ -283,7 +287,7 @@ class History:
         return message
 
     def _said(self, end: int) -> list[str]:
-        """The person's words before position `end`, each request whole, those that were summarised with them."""
+        """Return the user's prompts before position `end`, in full, including summarized ones."""
         before: list[str] = []
         messages = self.messages[1:end]
         if self._summary and messages and messages[0] is self._summary[0]:
@@ -292,7 +296,7 @@ class History:
         return before + [m.content or "" for m in users if not any(m is unsaid for unsaid in self._unsaid)]
 
     def _take(self, message: LLMMessage, line: bytes | None = None) -> None:
-        """`line`: what `_lines` had for this message, when it was here before."""
+        """Append a message. `line`: its entry in `_lines`, if it was in the history before."""
         self.messages.append(message)
         for call in message.tool_calls or ():
             self.call_ids.update(filter(None, (call.id, call.origin.id if call.origin else "")))
@@ -307,7 +311,7 @@ class History:
         del self.messages[length:], self._lines[length:], self._hashes[length:]
 
     def _rebuild(self, messages: list[LLMMessage]) -> None:
-        """The same list with these in it: whoever holds it sees the change."""
+        """Replace the messages in the same list, which other objects hold."""
         self._rewind(0)
         for message in messages:
             self._take(message)

@@ -74,7 +74,9 @@ def certificates_problem(error: OSError) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format seconds, rounded up: "30 s", "5 min", "24 h", "3 days"."""
+    """Format seconds, rounded up: "0.5 s", "30 s", "5 min", "24 h", "3 days"."""
+    if 0 < seconds < 1:
+        return f"{math.ceil(seconds * 10) / 10:g} s"
     for size, name, most in ((1, "s", 120), (60, "min", 120), (3600, "h", 48)):
         count = math.ceil(seconds / size)
         if count <= most:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kin_nb.core.config import KinConfig, MCPServer
-from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.context.compaction import CompactionResult
 from kin_nb.core.file_history import BlobStore, FileHistory, StoreError, workspace_store
 from kin_nb.core.file_history.file_changes import patched
 from kin_nb.core.file_history.plan import CHANGED_SINCE
@@ -68,14 +68,14 @@ class ReplayBackend:
         """The next recorded reply. Raises ReplayEndedError after the last."""
         return self._next()
 
-    def compacted(self) -> Compacted:
+    def compacted(self) -> CompactionResult:
         """What the compaction before the next step, or after the last, left, once. Raises ReplayEndedError when there is none."""
         due = self.compaction_due
         if due is None:
             raise ReplayEndedError(_ended(self.record))
         self._compacted = self._sent
         usage = LLMUsage(prompt_tokens=due.prompt_tokens, completion_tokens=due.completion_tokens)
-        return Compacted(due.summary, due.kept, usage, due.words)
+        return CompactionResult(due.summary, due.kept, usage, due.words)
 
     @property
     def compaction_due(self) -> RecordedCompaction | None:

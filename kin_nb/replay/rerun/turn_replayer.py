@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
-from kin_nb.core.context.compaction import Ask as AskModel
-from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.context.compaction import CompactionResult
+from kin_nb.core.context.compaction import Summarize as AskModel
 from kin_nb.core.llm.merge import is_portable
 from kin_nb.core.messages import LLMMessage
 from kin_nb.core.middleware import ConversationContext, MiddlewareAction, MiddlewareResult, ResetReason
@@ -30,7 +30,7 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.core.redaction import WORKSPACE
-from kin_nb.core.safety.approvals import Ask
+from kin_nb.core.safety.approvals import Summarize
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.task import Task
@@ -123,11 +123,11 @@ class RecordedMiddleware:
     def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
         """Nothing to forget."""
 
-    async def compact(self, messages: list[LLMMessage], *, ask: AskModel, window: int) -> Compacted:  # noqa: ARG002
+    async def compact(self, messages: list[LLMMessage], *, ask: AskModel, window: int) -> CompactionResult:  # noqa: ARG002
         """What was left then."""
         return self._backend.compacted()
 
-    def prunes(self, context: ConversationContext) -> tuple[str, ...]:  # noqa: ARG002
+    def prune_selector(self, context: ConversationContext) -> tuple[str, ...]:  # noqa: ARG002
         return self._backend.pruning_due
 
 
@@ -178,7 +178,7 @@ class TurnReplayer:
         agent.override(max_dmails_per_turn=mails, max_steps_per_turn=steps)
         agent.backend = self.backend
         follow = RecordedMiddleware(self.backend)
-        agent.use(middleware=[follow], compaction=follow, prunes=follow.prunes)
+        agent.use(middleware=[follow], compaction=follow, prune_selector=follow.prune_selector)
         self._play_tasks(agent)
         if self.turn.parent is None:
             agent.conversation.start_over()
@@ -187,7 +187,7 @@ class TurnReplayer:
         else:
             self._go_back(agent, self.turn.parent)
 
-    def answer_approvals(self, ask: Ask) -> Ask:
+    def answer_approvals(self, ask: Summarize) -> Summarize:
         """What the recording answers, else `ask`."""
 
         async def answer(request: ApprovalRequest) -> ApprovalDecision:

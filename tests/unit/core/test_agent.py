@@ -28,7 +28,7 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
-from kin_nb.core.resume import Resumption
+from kin_nb.core.resume import SessionReplay
 from kin_nb.core.safety.approvals import ApprovalResponse
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.log import read_lines
@@ -412,7 +412,7 @@ async def test_a_resumed_conversation_is_the_same_where_a_result_had_a_secret(mo
     model_server.enqueue("Done.")
     await run_turn(trusted)
     resumed = Agent(config)
-    Resumption(resumed.parts, resumed.undos).take_up(trusted.turns)
+    SessionReplay(resumed.parts, resumed.undos).replay(trusted.turns)
     assert resumed.history.fingerprint() == trusted.history.fingerprint()
     assert [m.content for m in resumed.messages[1:]] == [m.content for m in trusted.messages[1:]]
     await resumed.aclose()

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from kin_nb.core.agent import Agent
 from kin_nb.core.compat.tool_registry import ToolRegistry
 from kin_nb.core.config import KinConfig
-from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.context.compaction import CompactionResult
 from kin_nb.core.events import ApprovalDecisionEvent, BaseEvent, ErrorEvent, TurnEndEvent, WarningEvent
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult, ResetReason
@@ -428,7 +428,7 @@ async def test_middleware_that_fails_at_a_compaction_is_a_warning_and_the_summar
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), UnprintableError()], ids=lambda e: type(e).__name__)
 async def test_a_strategy_that_fails_raises_its_own_error_and_the_conversation_is_as_it_was(start, model_server, error):
     class Strategy:
-        async def compact(self, messages: list[LLMMessage], **_: Any) -> Compacted:
+        async def compact(self, messages: list[LLMMessage], **_: Any) -> CompactionResult:
             messages.clear()
             raise error
 

@@ -11,7 +11,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
-from kin_nb.core.context.compaction import Compacted, fitting
+from kin_nb.core.context.compaction import CompactionResult, truncate_user_text
 from kin_nb.core.context.history import History, user_message
 from kin_nb.core.events import CompactEndEvent, CompactStartEvent, ErrorEvent, PruneEvent
 from kin_nb.core.messages import LLMMessage, LLMUsage, Role
@@ -56,7 +56,7 @@ async def chat(agent: Agent, server, turns: int, usage: dict[str, int] = SMALL) 
 def resumed(agent: Agent) -> History:
     turns = SessionState.of(read_lines(agent.log.path)).records
     again = History(agent.messages[0].content, agent.redact)
-    again.extend_from(turns, agent.parts.settings.here)
+    again.extend_from(turns, agent.parts.settings.expand_paths)
     return again
 
 
@@ -224,7 +224,7 @@ async def test_another_strategy_takes_the_place_of_the_built_in_one(model_server
         async def compact(self, messages, *, ask, window):
             assert (messages[0].role, window <= 10_000) == (Role.system, True)
             reply = await ask([*messages, user_message("Sum up.")])
-            return Compacted(reply.message.content, 2, LLMUsage(), words=5)
+            return CompactionResult(reply.message.content, 2, LLMUsage(), words=5)
 
     trusted.use(compaction=KeepTwo())
     await chat(trusted, model_server, 3)
@@ -282,7 +282,7 @@ async def test_what_still_takes_too_much_is_summed_up_again(model_server, truste
         async def compact(self, messages, *, ask, window):
             self.asked.append((len(messages), window))
             reply = await ask([*messages, user_message("Sum up.")])
-            return Compacted(reply.message.content, 4 if len(self.asked) == 1 else 0, reply.usage)
+            return CompactionResult(reply.message.content, 4 if len(self.asked) == 1 else 0, reply.usage)
 
     trusted.use(compaction=KeepsMuch())
     for number in range(4):
@@ -354,13 +354,13 @@ def test_an_old_record_gives_what_it_gave():
     ],
 )
 def test_the_persons_words_are_capped_the_oldest_first(said, most, expected):
-    assert fitting(said, most, str) == expected
+    assert truncate_user_text(said, most, str) == expected
 
 
 @pytest.mark.parametrize("root", ["/w", "/home/somebody/with/a/longer/path"])
 def test_what_is_cut_is_cut_at_the_same_place_in_another_folder(root):
     said = [f"{root}/a " * 500]
-    cut = fitting(said, 600, lambda text: text.replace(root, "{w}"), lambda text: text.replace("{w}", root))
+    cut = truncate_user_text(said, 600, lambda text: text.replace(root, "{w}"), lambda text: text.replace("{w}", root))
     assert cut == [f"{root}/a " * 100 + " [… 2,400 characters left out]"]
 
 

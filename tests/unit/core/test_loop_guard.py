@@ -125,11 +125,11 @@ async def test_reading_pruned_results_again_is_not_a_loop(model_server, agent, m
     repeat(model_server, [tool_call("read_file", path=name) for name in many_files], 2)
     model_server.enqueue("Read.")
 
-    def prunes(context) -> tuple[str, ...]:
+    def prune_selector(context) -> tuple[str, ...]:
         answers = [message.tool_call_id for message in context.messages if message.tool_call_id]
         return tuple(answers) if len(answers) == len(many_files) else ()
 
-    agent.use(prunes=prunes)
+    agent.use(prune_selector=prune_selector)
     events = await run_turn(agent)
     assert [len(event.calls) for event in events if isinstance(event, PruneEvent)] == [len(many_files)]
     assert loops(events) == []

@@ -72,7 +72,7 @@ async def test_the_record_keeps_the_results_and_a_resume_has_the_same_messages(m
     assert turns == trusted.turns
     assert turns[0].calls[0].output.count("one word") == 250
     again = History(trusted.messages[0].content, trusted.redact)
-    again.extend_from(turns, trusted.parts.settings.here)
+    again.extend_from(turns, trusted.parts.settings.expand_paths)
     assert again.messages == trusted.messages
     assert again.fingerprint() == trusted.history.fingerprint()
 
@@ -95,7 +95,7 @@ async def test_a_step_that_fails_leaves_the_pruning_to_be_recorded_by_the_next(m
     await run_turn(trusted, "again")
     assert [step.pruned for turn in trusted.turns[1:] for step in turn.steps] == [tuple(calls)]
     again = History(trusted.messages[0].content, trusted.redact)
-    again.extend_from(trusted.turns, trusted.parts.settings.here)
+    again.extend_from(trusted.turns, trusted.parts.settings.expand_paths)
     assert again.fingerprint() == trusted.history.fingerprint()
 
 
@@ -112,7 +112,7 @@ async def test_large_results_count_before_the_server_has_counted_them(model_serv
 
 async def test_a_pruning_that_nothing_records_yet_is_part_of_a_state_gone_back_to(model_server, trusted):
     calls = await read_much(trusted, model_server)
-    trusted.history.prune(calls, trusted.parts.settings.here)
+    trusted.history.prune(calls, trusted.parts.settings.expand_paths)
     state = trusted.history.state()
     trusted.history.take_pruned()
     trusted.history.append(user_message("more"))

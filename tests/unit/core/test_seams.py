@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.context.compaction import CompactionResult
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.events import BaseEvent, TurnEndEvent
 from kin_nb.core.messages import AvailableTool, LLMMessage, LLMUsage
@@ -62,8 +62,8 @@ async def test_an_observer_that_fails_is_a_warning_and_the_turn_goes_on(config, 
 
 async def test_a_strategy_of_a_program_compacts(config, model_server):
     class Short:
-        async def compact(self, messages, *, ask, window) -> Compacted:
-            return Compacted(f"{len(messages)} messages", kept=0, usage=LLMUsage())
+        async def compact(self, messages, *, ask, window) -> CompactionResult:
+            return CompactionResult(f"{len(messages)} messages", kept=0, usage=LLMUsage())
 
     model_server.enqueue("Hello.")
     agent = Agent(config, compaction=Short())

@@ -22,8 +22,8 @@ from kin_nb.core.llm.backend.reply_reader import ReplyReader
 from kin_nb.core.llm.errors import BackendError, Where, extract_message, status_in
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, Role, ToolCall
+from kin_nb.core.model_response import ModelResponse
 from kin_nb.core.records import RecordedStep
-from kin_nb.core.reply import Reply
 
 Path = tuple[str | int, ...]
 
@@ -156,7 +156,7 @@ def answer(events: list[Any], *, streaming: bool) -> httpx.Response:
 
 async def read(adapter: APIAdapter, response: httpx.Response, *, streaming: bool) -> RecordedStep:
     """The reply as the agent records it; it is sent back, too."""
-    reply = Reply("f")
+    reply = ModelResponse("f")
     async with aclosing(reply.stream(ReplyReader(adapter, WHERE, 5.0).chunks(response, streaming=streaming))) as events:
         async for _ in events:
             pass

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import SessionLoggingConfig
-from kin_nb.core.context.context_window import stub
+from kin_nb.core.context.context_window import placeholder
 from kin_nb.core.context.history import History, tool_message
 from kin_nb.core.messages import FunctionCall
 from kin_nb.core.modes import AgentMode
@@ -339,7 +339,7 @@ def test_a_stub_still_says_where_all_of_it_is(name, ends):
     said = note("0123456789", "call00001")
     message = tool_message("call00001", name, f"first\n{'x' * 500}\n[exit code 3]\n{said}", hint=said)
     call = FunctionCall(name=name, arguments='{"command": "make"}')
-    head, *rest = (stub(message, call, str, str).content or "").split("\n")
+    head, *rest = (placeholder(message, call, str, str).content or "").split("\n")
     assert head.startswith(f"[{name} make: 520 characters were here; call it again ")
     assert rest == [*ends, said]
 

@@ -274,7 +274,7 @@ async def test_what_one_part_raises_when_it_is_closed_keeps_no_other_open(model_
     model_server.enqueue("One.")
     await run_turn(trusted, "one")
     with monkeypatch.context() as patch:
-        patch.setattr(trusted.toolbox, "aclose", broken)
+        patch.setattr(trusted.toolset, "aclose", broken)
         with pytest.raises(OSError, match="the pipe is gone"):
             await trusted.aclose()
     Agent.resume(trusted.configured).log.close()

@@ -1,4 +1,4 @@
-"""Reply: the chunks of one answer becoming one message, while its text is handed on in small batches."""
+"""ModelResponse: the chunks of one answer becoming one message, while its text is handed on in small batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCH_SECONDS = 0.05
 """A slow stream is not held back: what arrives this long after the last event goes on at once, the first piece too."""
 
 
-class Reply:
+class ModelResponse:
     """Consumes one stream of LLMChunk. `message` and `step` are whole only when `stream` ended normally.
 
     `known_ids`: the tool-call ids that the history has already; the reply's are made unique against them.

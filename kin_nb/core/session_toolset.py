@@ -1,4 +1,4 @@
-"""Toolbox: the tools of one session, wherever they come from: built in, tool files, skills, MCP servers."""
+"""SessionToolset: the tools of one session, wherever they come from: built in, tool files, skills, MCP servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SKILL = "skill"
 
 
-class Toolbox(Toolset):
+class SessionToolset(Toolset):
     """Made from files alone. `ready` starts and connects what has to be, before the first request that needs it."""
 
     def __init__(self, config: KinConfig) -> None:
@@ -109,10 +109,10 @@ class Toolbox(Toolset):
         """Skills and tools from wherever the settings say that they are."""
         config = self._config
         self.skills = SkillManager(config, trusted=config.project_trusted)
-        self.manager = ToolManager(config, without=self._of_no_use())
+        self.manager = ToolManager(config, without=self._unavailable())
         self.attach_skills(self.manager)
 
-    def _of_no_use(self) -> set[str]:
+    def _unavailable(self) -> set[str]:
         """Tools that this session has nothing for."""
         from kin_nb.core.web.search import is_usable  # noqa: PLC0415  (as tools: on first use)
 
