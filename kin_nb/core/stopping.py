@@ -27,7 +27,9 @@ CUT_OFF = Stop(f"the reply was cut off at the model's limit of output tokens; {A
 
 
 def too_many_steps(most: int) -> Stop:
-    return Stop(f"limit of {most} model requests per turn reached; {ADVICE['max_steps']}", "max_steps")
+    return Stop(
+        f"limit of {most} model request{'' if most == 1 else 's'} per turn reached; {ADVICE['max_steps']}", "max_steps"
+    )
 
 
 def refused(tool: str) -> Stop:

@@ -138,7 +138,7 @@ def test_a_retry_is_shown_in_the_cell_with_its_reason_and_time(kin, model_server
     model_server.enqueue(status=503, headers={"Retry-After": "0"}, body={"error": "warming up"})
     model_server.enqueue("Hello.", hold=hold, chunk=100)
     cell = kin.run("%%kin\ngo")
-    line = "step 1: trying again in 1 s (2 of 3): local server answered with an error (503) at "
+    line = "step 1: trying again in 0.5 s (2 of 3): local server answered with an error (503) at "
     kin.until(lambda m: m["content"].get("data", {}).get("text/plain", "").startswith(line))
     hold.set()
     kin.done(cell)

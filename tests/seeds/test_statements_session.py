@@ -125,7 +125,7 @@ async def test_reloading_takes_new_settings_and_limits_and_keeps_the_conversatio
     assert "Be brief." in agent.messages[0].content
     assert set(tools) - set(agent.tool_manager.available_tools()) == {"bash"}
     events = await run_turn(agent, "again")
-    assert events[-1].record.message == "Turn limit of 1 reached"
+    assert events[-1].record.message == "limit of 1 model request reached"
     assert len(model_server.requests) == 1
 
 

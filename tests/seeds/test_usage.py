@@ -341,7 +341,11 @@ async def test_002_a_stop_is_told_from_a_reply(model_server, config, capsys):
     agent = Agent(config, max_turns=1)
     model_server.enqueue("Looking.", calls=[tool_call("list_dir", path=".")])
     await run("002", 8, names(agent=agent, prompt="go"))
-    assert capsys.readouterr().out.split("\n")[-3:] == ["Turn limit of 1 reached", "[Stopped by middleware]", ""]
+    assert capsys.readouterr().out.split("\n")[-3:] == [
+        "limit of 1 model request reached",
+        "[Stopped by middleware]",
+        "",
+    ]
     await agent.aclose()
 
 

@@ -1,4 +1,4 @@
-"""CompactionStrategy: replace a conversation by a summary of itself, the user's own words and its last messages.
+"""Compaction: replace a conversation by a summary, the user's prompts and the last messages.
 
 How the summary is made is a strategy (`CompactionStrategy`; `SimpleCompaction` is the built-in one). What replaces the summarised
 messages is the same for all strategies, so that records are enough to rebuild it.

@@ -30,7 +30,7 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.core.redaction import WORKSPACE
-from kin_nb.core.safety.approvals import Summarize
+from kin_nb.core.safety.approvals import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.task import Task
@@ -187,7 +187,7 @@ class TurnReplayer:
         else:
             self._go_back(agent, self.turn.parent)
 
-    def answer_approvals(self, ask: Summarize) -> Summarize:
+    def answer_approvals(self, ask: Ask) -> Ask:
         """What the recording answers, else `ask`."""
 
         async def answer(request: ApprovalRequest) -> ApprovalDecision:

@@ -171,7 +171,7 @@ async def test_what_does_not_fit_is_summed_up_part_by_part(model_server, trusted
     ] * len(parts)
     first, second = (part["messages"][1]["content"] for part in parts)
     assert first.startswith(
-        "The summary so far:\n\n(nothing yet)\n\nPart 1 of 2 of the conversation:\n\nThe person:\nread it"
+        "The summary so far:\n\n(nothing yet)\n\nPart 1 of 2 of the conversation:\n\nThe user:\nread it"
     )
     assert 'The agent called bash {"command": "cat long.txt # 0"}\nOutcome:\nfirst\nword' in first
     assert second.startswith("The summary so far:\n\nSummary one.\n\nPart 2 of 2")

@@ -62,7 +62,7 @@ async def test_each_retry_is_an_event_with_its_reason_and_time(
     first, second = of_kind(events, RetryEvent)
     assert (first.seconds, first.attempt, first.tries) == (0.5, 2, 3)
     assert first.message.startswith(
-        "trying again in 1 s (2 of 3): local server answered with an error (503) at http://"
+        "trying again in 0.5 s (2 of 3): local server answered with an error (503) at http://"
     )
     assert first.message.endswith(": warming up.")
     assert second.message.startswith(

@@ -88,7 +88,7 @@ def test_reset_reaches_everyone_with_its_reason():
 async def test_the_turn_limit_lets_that_many_requests_through(steps, action):
     result = await TurnLimitMiddleware(3).before_turn(context(steps=steps))
     assert result.action is action
-    assert result.reason == (None if action is CONTINUE else "Turn limit of 3 reached")
+    assert result.reason == (None if action is CONTINUE else "limit of 3 model requests reached")
 
 
 @pytest.mark.parametrize(("tokens", "action"), [(1_000_000, CONTINUE), (1_000_001, STOP)])
@@ -144,8 +144,8 @@ async def test_a_limit_of_no_turns_sends_nothing(model_server, config):
     events = await run_turn(agent, "go")
     assert model_server.requests == []
     assert [m.role for m in seen] == ["system", "user"]
-    assert stops(events) == ["Turn limit of 0 reached"]
-    assert (events[-1].record.outcome, events[-1].record.message) == ("stopped", "Turn limit of 0 reached")
+    assert stops(events) == ["limit of 0 model requests reached"]
+    assert (events[-1].record.outcome, events[-1].record.message) == ("stopped", "limit of 0 model requests reached")
     assert agent.stats.steps == 0
     await agent.aclose()
 
@@ -154,7 +154,7 @@ async def test_the_turn_limit_stops_between_steps_with_every_call_answered(model
     agent = Agent(config, AgentMode.AUTO_APPROVE, max_turns=1)
     model_server.enqueue(calls=[tool_call("list_dir", path=".")])
     events = await run_turn(agent)
-    assert stops(events) == ["Turn limit of 1 reached"]
+    assert stops(events) == ["limit of 1 model request reached"]
     assert agent.messages[-1].role == "tool"
     await agent.aclose()
 
@@ -170,7 +170,7 @@ async def test_the_price_limit_stops_the_session_and_says_the_figures(model_serv
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ({"max_turns": 1}, "Turn limit of 1 reached"),
+        ({"max_turns": 1}, "limit of 1 model request reached"),
         ({"max_price": 0.005}, "Price limit exceeded: $0.0060 > $0.0050"),
         ({"max_price": 0.0}, "Price limit exceeded: $0.0060 > $0.00"),
     ],
@@ -197,7 +197,7 @@ async def test_limits_from_here_on_say_the_number_that_was_given(model_server, t
     trusted.limit(Limits(1, 0.5, trusted.stats.all_steps, trusted.stats.all_cost))
     assert stops(await run_turn(trusted, "two")) == []
     trusted.limit(Limits(0, None, trusted.stats.all_steps))
-    assert stops(await run_turn(trusted, "three")) == ["Turn limit of 0 reached"]
+    assert stops(await run_turn(trusted, "three")) == ["limit of 0 model requests reached"]
     trusted.limit(Limits(None, 0.5, 0, -1.0))  # others have spent a dollar
     assert stops(await run_turn(trusted, "four")) == ["Price limit exceeded: $1.0120 > $0.50"]
     trusted.limit(Limits())

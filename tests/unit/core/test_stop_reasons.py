@@ -89,11 +89,11 @@ async def test_a_reminder_is_in_the_record_apart_from_what_goes_with_every_reque
 async def test_middleware_of_a_program(model_server, agent, said, reason):
     class Stops(BuiltinMiddleware):
         async def before_turn(self, context) -> MiddlewareResult:
-            return MiddlewareResult(MiddlewareAction.STOP, reason="Turn limit of 1 reached", **said)
+            return MiddlewareResult(MiddlewareAction.STOP, reason="limit of 1 model request reached", **said)
 
     agent.middleware_pipeline.add(Stops())
     record = await ended(agent)
-    assert (record.stop_reason, record.message) == (reason, "Turn limit of 1 reached")
+    assert (record.stop_reason, record.message) == (reason, "limit of 1 model request reached")
 
 
 async def test_an_error_of_kin_nb_itself(agent, monkeypatch):

@@ -276,7 +276,7 @@ async def test_a_subagent_that_goes_on_and_on_is_stopped_and_its_last_words_are_
     record = (await run_turn(agent))[-1].record
     call = record.calls[0]
     assert call.status == "ok"
-    assert call.output.startswith("Step 2.\n[The subagent was stopped: stopped after 3 steps")
+    assert call.output.startswith("Step 2.\n[The subagent was stopped: limit of 3 model requests per turn reached")
     assert record.outcome == "done"
     await agent.aclose()
 
@@ -289,7 +289,7 @@ async def test_a_subagent_without_a_word_is_an_error(model_server, config):
     model_server.enqueue("Done.")
     call = (await run_turn(agent))[-1].record.calls[0]
     assert call.status == "error"
-    assert call.output.startswith("The subagent was stopped: stopped after 1 steps")
+    assert call.output.startswith("The subagent was stopped: limit of 1 model request per turn reached")
     await agent.aclose()
 
 

@@ -263,7 +263,7 @@ async def test_a_log_that_goes_on_from_nowhere_is_an_error_that_names_it(model_s
     parent = f'"parent":{{"id":"{trusted.turns[0].id}","step":-1}}'
     assert parent in log.read_text()
     log.write_text(log.read_text().replace(parent, parent.replace("-1", "9")))
-    with pytest.raises(SessionError, match="cannot be gone on with") as error:
+    with pytest.raises(SessionError, match="cannot be continued") as error:
         Agent.resume(trusted.configured)
     assert str(log) in str(error.value)
     SessionLog.lock(trusted.session_id, log.parent).close()  # nobody holds the lock

@@ -40,7 +40,7 @@ def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = 
         ),
         (
             too_many_steps(7),
-            "stopped after 7 steps (max_steps_per_turn)",
+            "limit of 7 model requests per turn reached",
             "write `continue` in a new cell, or raise max_steps_per_turn in config.toml",
         ),
         (
@@ -49,8 +49,8 @@ def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = 
             "write `continue` in a new cell, or raise max_tokens of the model in config.toml",
         ),
         (
-            Stop("Turn limit of 3 reached", "max_turns"),
-            "Turn limit of 3 reached",
+            Stop("limit of 3 model requests reached", "max_turns"),
+            "limit of 3 model requests reached",
             "write `continue` in a new cell, with a higher limit or none: `%%kin --max-requests 20`",
         ),
         (
@@ -71,7 +71,9 @@ def test_a_stop_that_nothing_is_known_of_says_no_more_than_that() -> None:
     assert lines("stopped", "the budget of my own middleware; ask Bob") == [
         "stopped: the budget of my own middleware; ask Bob"
     ]
-    assert lines("stopped", Stop("Turn limit of 3 reached", "middleware")) == ["stopped: Turn limit of 3 reached"]
+    assert lines("stopped", Stop("limit of 3 model requests reached", "middleware")) == [
+        "stopped: limit of 3 model requests reached"
+    ]
     assert lines("stopped") == ["stopped"]
 
 

@@ -127,7 +127,7 @@ async def test_what_a_killed_command_changed_is_found_at_resume_and_said(model_s
     model_server.enqueue("I see.")
     (warning,) = [event for event in await run_turn(agent, "what happened?") if isinstance(event, WarningEvent)]
     assert warning.message == (
-        "bash was cut off when the program ended. What changed since it began counts as its doing, yours too.\n"
+        "bash was interrupted when the program ended. All changes since it started count as its own, also yours.\n"
         "Undo of turn 1 restores, unless they change again: a.py, b.txt, half/way."
     )
     assert (await agent.undo(2)).uncovered == (UNSURE,)
