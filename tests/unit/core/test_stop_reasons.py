@@ -100,7 +100,7 @@ async def test_an_error_of_kin_nb_itself(agent, monkeypatch):
     async def broken() -> list[str]:
         raise KeyError("x")
 
-    monkeypatch.setattr(agent.toolset, "ready", broken)
+    monkeypatch.setattr(agent.toolset, "connect", broken)
     with pytest.raises(KeyError):
         await run_turn(agent)
     assert (agent.turns[0].outcome, agent.turns[0].stop_reason) == ("error", "crash")
