@@ -121,7 +121,7 @@ def flow(host: CommandHost, words: list[str]) -> CommandResult:
 
 
 def toolset_of(host: CommandHost) -> SessionToolset:
-    """Return the agent's toolbox, or before the first prompt a new one, without starting anything. Raises ConfigError."""
+    """Return the agent's toolset, or before the first prompt a new one, without starting anything. Raises ConfigError."""
     if host.agent is not None:
         return host.agent.toolset
     return SessionToolset(overlaid(host.config(), host.mode))
