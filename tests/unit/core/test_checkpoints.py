@@ -94,7 +94,7 @@ def test_only_the_last_turns_and_steps_are_kept():
     for step in range(1, KEPT_STEPS + 2):
         marks.mark(at(KEPT_TURNS + 1, step), NOWHERE)
     assert marks.at(at(2))
-    with pytest.raises(NoSuchCheckpointError, match=f"kept for the last {KEPT_TURNS} turns"):
+    with pytest.raises(NoSuchCheckpointError, match=f"only the last {KEPT_TURNS} turns can be undone"):
         marks.at(at(1))
     assert [mark.place.step for mark in marks.of_steps(at(KEPT_TURNS + 1).id)][:1] == [2]
     assert len(marks.of_steps(at(KEPT_TURNS + 1).id)) == KEPT_STEPS
