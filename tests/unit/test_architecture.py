@@ -22,7 +22,7 @@ CORE = [
     ("autocompletion", "events", "file_history", "project_snapshot"),
     ("config", "event_stream", "wire"),
     ("llm", "memory", "observability", "output_formatters", "safety", "session", "settings", "skills"),
-    ("context", "reply", "system_prompt", "web"),
+    ("context", "model_response", "system_prompt", "web"),
     ("dmail", "documents", "loop_guard", "middleware"),
     ("conversation", "tools"),
     ("compactor", "compat", "session_toolset", "undo"),
