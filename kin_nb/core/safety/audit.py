@@ -56,7 +56,7 @@ class AuditEntry(BaseModel):
     """One decision. `by`: a policy's name, person, callback, headless, recorded or identical; `scope` is what a person approved.
 
     `call` is the call's id, `same_as` that of the call before it whose decision and answer it shares: it was not run itself.
-    `edited`: the person changed the arguments before approving. Texts are redacted by whoever makes the entry; here they
+    `edited`: the person changed the arguments before approving. Texts are redacted before the entry is made; here they
     become one line. `session` is the root id, as `kin-nb sessions` lists it.
     """
 
@@ -135,7 +135,9 @@ class AuditLog:
             if not self._warned:
                 self._warned = True
                 why = (error.strerror or error) if isinstance(error, OSError) else error
-                self._warn(f"The audit log {shown(self.path)} cannot be written ({why}); the turn goes on without it.")
+                self._warn(
+                    f"The audit log {shown(self.path)} cannot be written ({why}); the turn continues without it."
+                )
 
     def _append(self, entry: AuditEntry) -> int:
         """The size of the file afterwards. Raises OSError, ValueError."""
@@ -200,7 +202,7 @@ def check_audit(path: Path | None = None) -> list[str]:
 
 @contextmanager
 def _locked(head: Path, flags: int) -> Iterator[None]:
-    """Nobody else appends meanwhile. The head file is what is locked: who saves settings does not wait for this."""
+    """Hold the lock for appending. It is on the head file, so that saving settings does not wait for it."""
     try:
         descriptor = os.open(head, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except FileNotFoundError:

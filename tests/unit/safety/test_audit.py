@@ -177,14 +177,16 @@ def test_a_file_that_cannot_be_written_is_said_once_and_nothing_stops(tmp_path, 
     log.record(entry())
     log.record(entry())
     assert len(said) == 1
-    assert "goes on without it" in said[0]
+    assert "continues without it" in said[0]
 
 
 def test_a_pipe_in_its_place_stops_nothing(path, log, said):
     path.parent.mkdir()
     os.mkfifo(path)
     log.record(entry())
-    assert said == [f"The audit log {path} cannot be written (it is not a regular file); the turn goes on without it."]
+    assert said == [
+        f"The audit log {path} cannot be written (it is not a regular file); the turn continues without it."
+    ]
 
 
 def test_a_full_disk_spoils_no_line(path):

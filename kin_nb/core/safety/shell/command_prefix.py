@@ -1,6 +1,6 @@
-"""The beginning of a command that one approval may cover, and the options that a command so covered may have.
+"""The prefix of a command that one approval may cover, and the options that a covered command may have.
 
-The rule: a person who approves a beginning has read one command. So a later one is covered only where it is proven to only
+The rule: a user who approves a prefix has read one command. So a later one is covered only where it is proven to only
 read, or where its program is listed here and each of its options is listed with it: none that runs or loads something
 else, names a file to write or another host, sends, or deletes. Every other command is approved verbatim, one by one: also
 of programs that nothing is known about. Only a command of plain words has a beginning (`plain_words`).
@@ -220,7 +220,7 @@ _OPTIONS: dict[str, frozenset[str]] = {
     "gofmt": _set("-l -w -s -e"),
     "rustfmt": _set("-l -v -q --check --edition --verbose --quiet"),
     "clang-format": _set("-i -n --dry-run --Werror --verbose"),
-    # git, but for what shows files: that is proven
+    # git, except what shows files: that is proven
     "git add": _set("-A -u -v -n -N --all --update --verbose --dry-run --intent-to-add"),
     "git commit": _set(
         "-a -q -s -m= --all --quiet --signoff --message --amend --no-edit --allow-empty --dry-run --author --date"
@@ -291,15 +291,15 @@ _OPTIONS: dict[str, frozenset[str]] = {
 }
 """By program, or program and subcommand: the options that a beginning covers.
 
-`-k=` takes a value, also in the same word; other letters may stand together, but not where options of one dash have names (`-run`).
-`-#` stands for a number (`-20`). `--name` may have any value, `--name=value` that one.
+`-k=` takes a value, also in the same word; other letters may be combined, but not where options of one dash have names (`-run`).
+`-#` means a number (`-20`). `--name` may have any value, `--name=value` that one.
 """
 _MODULES = {
     "unittest": _set("-v -q -f -b -c -k= -s= -p= -t= --verbose --quiet --failfast --buffer --locals --durations"),
     "doctest": _set("-v -f --verbose --fail-fast"),
     "compileall": _set("-q -f -l -j="),
 }
-"""For `python -m`, besides those above."""
+"""For `python -m`, in addition to those above."""
 
 _PRINTS_NO_FILE = {
     "prettier": _set("-c -w -l --check --write --list-different"),
@@ -321,7 +321,7 @@ _REACHING_GIT = _set("fetch pull")
 class CommandPrefix:
     """The words of a command that an approval may name, and the options that those after them may be.
 
-    `only_looks`: it covers what is proven to only read, and nothing else. `needs`: one of these stands before all
+    `read_only`: it covers only commands that are proven read-only. `required`: one of these options must come before all
     arguments.
     """
 
@@ -331,7 +331,7 @@ class CommandPrefix:
     required: frozenset[str] = frozenset()
 
     def covers(self, words: list[str], listed_words: Collection[str] = ()) -> bool:
-        """Whether it covers a command that is not proven to only read. `spelled`: words that somebody has written out."""
+        """Whether it covers a command that is not proven read-only. `listed_words`: words that a rule spells out."""
         if self.read_only:
             return False
         rest = self.arguments(words, listed_words)
@@ -353,7 +353,7 @@ class CommandPrefix:
         return not self.required.isdisjoint(options) and not taken_back
 
     def _is_listed(self, word: str) -> bool:
-        """`@file` gives options that nobody sees."""
+        """`@file` holds options that are not visible here."""
         if not word.startswith("-") or word in ("-", "--"):
             return not word.startswith("@")
         if word in self.options or word.partition("=")[0] in self.options:
@@ -377,7 +377,7 @@ def command_prefix(command: str, *, read_only: bool = False, root: Path | None =
 
     The program, or program and subcommand where there are such (`git diff`, `npm run build`, `make test`), or
     `python -m module`. A later command is covered when its own prefix is the same: compare prefixes, not text.
-    `harmless`: it is proven to only read. `root`: where its links are followed; without, it is judged by spelling alone.
+    `read_only`: it is proven read-only. `root`: where its links are followed; without, it is judged by spelling alone.
     """
     words = plain_words(command)
     if words is None or any(leaves_workspace(word) for word in words[1:]):

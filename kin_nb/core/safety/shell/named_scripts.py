@@ -58,7 +58,7 @@ _BY_DEFAULT = {
     "pnpm": ("package.json",),
     "yarn": ("package.json",),
 }
-"""What programs run that are not told what."""
+"""Files that programs run by default."""
 _LEFT_OUT = (".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx")
 """Suffixes that interpreters of JavaScript find by themselves."""
 _ENTRIES = {
@@ -120,8 +120,8 @@ def _named(words: Iterable[str], place: str) -> Iterator[str]:
     """What each word may name: a path, the name of a module, a file with the name of something in it."""
     for word in words:
         for value in _values(word):
-            told = _ATTRIBUTE.fullmatch(value)
-            names = (value, told[1], f"{told[1].replace('.', '/')}.py") if told else (value, value.replace(".", "/"))
+            found = _ATTRIBUTE.fullmatch(value)
+            names = (value, found[1], f"{found[1].replace('.', '/')}.py") if found else (value, value.replace(".", "/"))
             yield from (os.path.join(place, name) for name in names)  # noqa: PTH118  (never raises)
 
 
@@ -138,10 +138,10 @@ def _commands(command: str, folder: Path) -> Iterator[tuple[SimpleCommand, str]]
 
 
 def _folders(words: list[str]) -> Iterator[str]:
-    """Those that the program is told to go to: `-C sub`, `-Csub`, `--directory=sub`."""
+    """The folders that an option names: `-C sub`, `-Csub`, `--directory=sub`."""
     for word, after in pairwise([*words, ""]):
-        if told := _GOES_TO.fullmatch(word):
-            yield told[1] or told[2] or after
+        if found := _GOES_TO.fullmatch(word):
+            yield found[1] or found[2] or after
 
 
 def _values(word: str) -> Iterator[str]:
@@ -183,8 +183,8 @@ def _runs_files(word: str) -> bool:
 def _modules(words: list[str]) -> Iterator[str]:
     """Of `python -m package.module`, also with the name in the same word."""
     for word, after in pairwise([*words, ""]):
-        if told := _A_MODULE.fullmatch(word):
-            path = (told[1] or after).replace(".", "/")
+        if found := _A_MODULE.fullmatch(word):
+            path = (found[1] or after).replace(".", "/")
             yield from (f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py")
 
 
@@ -193,7 +193,7 @@ def _is_program(path: str) -> bool:
 
 
 def _digest(path: str) -> str:
-    """ "" when it is no file that can be read."""
+    """ "" when it is not a readable file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         with os.fdopen(descriptor, "rb") as file:

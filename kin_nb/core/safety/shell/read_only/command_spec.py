@@ -33,7 +33,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class ParsedArgs:
-    """A call's words, told apart. `options`: each with its values, by the name it was given under."""
+    """The parsed words of a call. `options`: each with its values, by the name it was given under."""
 
     options: Mapping[str, list[str]]
     operands: list[str]

@@ -1,4 +1,4 @@
-"""The programs of commands.toml, and what is checked of their words besides their flags."""
+"""The programs of commands.toml, and the checks of their other words."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _find(call: Invocation, found: ParsedArgs) -> Iterable[str]:
 
 
 class _Find(CommandSpec):
-    """All words are operands: find's own are no options in getopt's sense."""
+    """All words are operands: find's expressions are not options as getopt knows them."""
 
     def prove(self, call: Invocation) -> list[str]:
         return list(_find(call, ParsedArgs({}, list(call.words), [])))
@@ -54,7 +54,7 @@ class _Find(CommandSpec):
 
 _PLAIN_NAME = re.compile(r"[\w.-]+")
 _PLAIN_GLOB = re.compile(r"[\w.*-]+", re.ASCII)
-"""Without `?`, which may stand for a byte."""
+"""Without `?`, which may match a single byte."""
 _TYPES_OF_CODE = frozenset(("py", "js", "ts", "rust", "go", "c", "cpp", "java", "md"))
 """Types of rg's that name no hidden file."""
 
@@ -133,7 +133,10 @@ def _printf(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
 
 
 class _Ps(CommandSpec):
-    """Known by whole words. `e` shows variables, unless it is `-e`; and that again when another word makes ps start anew."""
+    """Known by whole words. `e` shows variables, unless it is `-e`.
+
+    It shows them again when another word makes ps parse its arguments a second time.
+    """
 
     def prove(self, call: Invocation) -> list[str]:
         words, known = list(call.words), set[str]()

@@ -78,7 +78,7 @@ def _only_prints(program: str) -> bool:
 
 
 _PATTERN = r"(?:[^D\\\n\[]|\\[^\n]|\[\^?(?:[^]\[^D\\\n]|\[:[a-z]+:\])+\])*D"
-"""Up to a delimiter D. In brackets stands no D, for GNU and BSD differ there, and no bracket but in `[:alpha:]`."""
+"""Up to a delimiter D. Brackets hold no D, because GNU and BSD differ there, and a bracket only in `[:alpha:]`."""
 _REPLACEMENT = r"(?:[^D\\\n]|\\[^\n])*D"
 _ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_PATTERN.replace('D', '/')}I?)"
 _SED_COMMAND = re.compile(
@@ -147,8 +147,8 @@ class _Jq(CommandSpec):
                 raise UnprovenError(f"`jq {word}` is not a known read-only flag")
             elif not word.startswith("-"):
                 operands.append(word)
-        if operands and (told := _JQ_REACHES_OUT.search(operands[0])):
-            raise UnprovenError(f"`{told[0]}` in a jq filter may show variables, or read other files")
+        if operands and (word := _JQ_REACHES_OUT.search(operands[0])):
+            raise UnprovenError(f"`{word[0]}` in a jq filter may show variables, or read other files")
         return operands[1:]
 
 

@@ -30,7 +30,7 @@ _SHOWS_OBJECTS = re.compile(r"%\(\*?raw")
 
 @dataclass(frozen=True)
 class _GitCommand(CommandSpec):
-    """One of git's commands: its words are revisions and paths, told apart by _paths."""
+    """One of git's commands: its words are revisions and paths, separated by _paths."""
 
     operands: Literal["files", "names", "text", "pattern", "none"] = "text"
     why: Mapping[str, str] = field(default_factory=lambda: section("git_why"))
@@ -46,7 +46,7 @@ def _format(call: Invocation, found: ParsedArgs) -> Iterable[str]:
 
 
 def _lists_only(call: Invocation, found: ParsedArgs) -> Iterable[str]:
-    """branch and tag make one of each name that they are given, unless they are told to list."""
+    """branch and tag create each name in their arguments, unless an option makes them list."""
     listing = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
     if found.operands and not found.has(*listing, *(("-l",) if call.name == "git tag" else ())):
         raise UnprovenError(f"`{call.name} {found.operands[0]}` makes one")
@@ -77,7 +77,7 @@ def _rewriting(call: Invocation) -> Iterator[str]:
     if any(
         name.startswith("GIT_CONFIG_KEY_") and "insteadof" in value.casefold() for name, value in environment.items()
     ):
-        raise UnprovenError("git is told by a variable to show other addresses, which may hold credentials")
+        raise UnprovenError("a variable makes git show other addresses, which may hold credentials")
     for file in user_config_files(environment):
         text = (read_settings(file) or "").casefold()
         if "[include" in text or ("insteadof" in text and "@" in text):
@@ -120,7 +120,7 @@ def _within_worktree(call: Invocation, found: ParsedArgs) -> Iterable[str]:
             raise UnprovenError(f"`git diff` with {word!r} compares files that are in no repository")
     if len(found.operands) == 2 and repository is not None and not all(map(_is_own, repository)):  # noqa: PLR2004
         raise UnprovenError(
-            "`git diff` of two may compare any files: the repository is somebody else's, and git may skip it"
+            "`git diff` of two may compare any files: the repository belongs to another user, and git may skip it"
         )
     return ()
 
@@ -144,7 +144,7 @@ _LOOK_INTO_SUBMODULES = frozenset(("status", "diff"))
 
 
 class _Git(CommandSpec):
-    """`git`, what stands before its command, and the command."""
+    """`git`, its options before the subcommand, and the subcommand."""
 
     def prove(self, call: Invocation) -> list[str]:
         words = list(call.words)
@@ -161,7 +161,7 @@ class _Git(CommandSpec):
         if known is None:
             raise UnprovenError(f"`git {command}` is not a known read-only command".replace(" `", "`"))
         if any(name in call.working_dir.environment for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")):
-            raise UnprovenError("git is told by a variable to look elsewhere")
+            raise UnprovenError("a variable makes git use another repository")
         own = replace(call, name=f"git {command}", words=words)
         before_paths = words[: words.index("--")] if "--" in words else words
         ignoring = [word for word in before_paths if word.startswith("--ignore-submodules")]

@@ -110,12 +110,12 @@ def find_repository(cwd: Path) -> tuple[Path, Path] | None:
         git = folder / ".git"
         if git.is_dir():
             if not _is_plainly_valid(git):
-                raise UnprovenError(f"{git} is no git folder that is known")
+                raise UnprovenError(f"{git} is not a known kind of git folder")
             return folder, git
         if os.path.lexists(git):
             text = read_settings(git) or ""
             if not text.startswith("gitdir: "):
-                raise UnprovenError(f"{git} is no git folder that is known")
+                raise UnprovenError(f"{git} is not a known kind of git folder")
             return folder, folder / _pointer(text.removeprefix("gitdir: "), git)
         if os.path.lexists(folder / "HEAD") and any(os.path.lexists(folder / name) for name in _OF_A_BARE_ONE):
             raise UnprovenError(f"{folder} is a bare repository, whose settings anybody may have put there")
@@ -189,7 +189,7 @@ def _shared_folder(folder: Path) -> Path:
 
 
 def _settings(file: Path) -> Iterator[tuple[str, str]]:
-    """`section.subsection.name`, in lower case but for the subsection, and its value as it is written.
+    """`section.subsection.name`, in lower case except the subsection, and its value as it is written.
 
     Raises UnprovenError for a line that git may read otherwise.
     """

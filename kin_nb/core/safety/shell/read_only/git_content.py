@@ -1,8 +1,8 @@
-"""What git shows of files that it is not told by name: those that it tracks, and those that it once did.
+"""What git shows of files that the command does not name: tracked files, and files in past commits.
 
-Nothing of files that may hold secrets, where git is told that they are binary (hiding.gitattributes). That is so only for
-what git knows a path of, and only where nobody else defines how files are shown. Options and words that are not known to
-keep to it do not count as hidden: then it asks, as where git is old.
+Files that may hold secrets are marked as binary for git (hiding.gitattributes), so it shows nothing of them. This works only for
+content that git has a path for, and only while no other attributes define how files are shown. Unknown options and words,
+and an old git, do not count as hidden: then the command asks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PATCH = re.compile(r"-[a-zA-Z0-9]*[puUcmWL].*|--(patch|patch-with-stat|unified=
 
 
 def shows_content(command: str, words: Sequence[str]) -> bool:
-    """Whether it shows what is in files that it is not told by name."""
+    """Whether it shows the content of files that the command does not name."""
     options = {word for word in words[: words.index("--") if "--" in words else None] if word.startswith("-")}
     patch = any(_PATCH.fullmatch(option) for option in options)
     if command == "show":  # which prints a file that is given by its id, whatever the options
@@ -74,8 +74,8 @@ def _tracked_secrets(cwd: Path) -> Iterator[str]:
         if time.monotonic() > deadline:
             raise UnprovenError("git tracks too many files to be sure that none is secret")
         folders, _, own_name = name.rpartition("/")
-        beside = folders.rpartition("/")[2]
-        if is_secret(own_name) or (beside.startswith(".") and is_secret(f"{beside}/{own_name}")):
+        parent = folders.rpartition("/")[2]
+        if is_secret(own_name) or (parent.startswith(".") and is_secret(f"{parent}/{own_name}")):
             yield str(worktree / name)
 
 
@@ -222,7 +222,7 @@ def check_object_names(call: Invocation) -> None:
 
 
 def _kind(name: str, call: Invocation) -> str:
-    """What git has under a name: commit, tag, tree or blob; "" where it has nothing, or where it is no plain name."""
+    """What git has under a name: commit, tag, tree or blob; "" where it has nothing, or where the name is not plain."""
     if not _NAME.fullmatch(name):
         return ""
     environment = read_only_environment(call.working_dir.environment, {})

@@ -103,7 +103,7 @@ def _operator(line: str, at: int, found: Tokens, descriptor: str = "") -> int:
 
 
 def _is_descriptor(word: str, found: Tokens) -> bool:
-    """Whether a word directly before `<` or `>` is that one's descriptor, as bash has it."""
+    """Whether a word directly before `<` or `>` is its descriptor, as in bash."""
     if not word.isascii() or not (word.isdigit() or word.endswith("}")):
         return False
     after_redirection = bool(found.found) and found.found[-1].kind == "redirection"

@@ -47,7 +47,7 @@ def _check_locale(command: str, environment: Mapping[str, str]) -> None:
     """In some encodings a part of a letter is a backslash."""
     named = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "C")
     if not command.isascii() and named not in ("C", "POSIX") and "utf" not in named.casefold():
-        raise UnprovenError(f"it is not plain ASCII, and {named} is no UTF-8")
+        raise UnprovenError(f"it is not plain ASCII, and {named} is not UTF-8")
 
 
 class _Proof:
@@ -140,7 +140,7 @@ class _Proof:
         return [text for word in words for text in (self._files(word, working_dir) if word.known else [word.text])]
 
     def _files(self, word: Word, working_dir: WorkingDir) -> list[str]:
-        """The texts that a word stands for. The folders that bash lists to find them are read."""
+        """The texts that a word expands to. The folders that bash lists for it count as read."""
         for folder in listed_folders(word, texts := expanded(word, working_dir.cwd)):
             self._reads(folder, working_dir)
         return texts
@@ -219,7 +219,7 @@ def wrapped(name: str, words: list[str]) -> list[str]:
 
 
 def _after_xargs(words: list[str]) -> list[str]:
-    """What xargs runs. Its further words come from its input: nobody knows them before."""
+    """The command that xargs runs, without the words from its input, which are unknown."""
     words = list(words)
     while words and words[0].startswith("-"):
         option = words.pop(0)
@@ -243,7 +243,7 @@ _INTEGER = re.compile(r"-?\d{1,18}")
 
 
 def tested_files(words: Sequence[Word]) -> Iterator[str]:
-    """The files that it asks about. Raises UnprovenError for whatever is no plain comparison."""
+    """The files that the condition tests. Raises UnprovenError unless it is a plain comparison."""
     rest = list(words)
     while rest:
         while rest and rest[0].raw == "!":

@@ -14,13 +14,13 @@ from pathlib import Path
 from kin_nb.core.safety.shell.judgement import UnprovenError, shown, shown_word
 
 MOST_MATCHES = 500
-"""File names that a glob may stand for."""
+"""Most file names that a glob may match."""
 _MOST_WILD_FOLDERS = 3
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _AFTER_PLAIN_DOLLAR = "/.,:"
 _AFTER_PLAIN_DOLLAR_IN_QUOTES = '/.,: "|)'
 _PLAIN_OR_ONE = re.compile(r"(\[.\])|\?", re.DOTALL)
-"""In a pattern: a character that stands for itself, or `?`."""
+"""In a pattern: an escaped character, or `?`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class WordReader:
             self._is_glob, self._at = True, self._at + 1
             self._text, self._pattern = self._text + character, self._pattern + character
         elif character == "[":
-            raise UnprovenError(f"{shown(self._raw)} may stand for several file names")
+            raise UnprovenError(f"{shown(self._raw)} may match several file names")
         elif character in _ENDS_WORD or character == "`" or (character == "#" and not self._at):
             raise self._unclear()
         elif character.isascii() or character.isalnum():
@@ -120,7 +120,7 @@ class WordReader:
     def _tilde(self) -> None:
         """Within a word it is itself: `HEAD~1`."""
         if self._raw[self._at - 1 : self._at] in ("", "=", ":"):
-            raise UnprovenError(f"{shown(self._raw)} names somebody's home folder")
+            raise UnprovenError(f"{shown(self._raw)} names a home folder")
         self._literal("~")
         self._at += 1
 
@@ -136,18 +136,18 @@ class WordReader:
             raise UnprovenError(f"{shown(self._raw)} is known only when it runs")
 
     def _check_braces(self) -> None:
-        """`{a,b}` and `{1..9}` stand for several words; `{}`, `@{u}` and `stash@{0}` for themselves."""
+        """`{a,b}` and `{1..9}` are several words; `{}`, `@{u}` and `stash@{0}` are literal."""
         if "{" in self._raw and ("," in self._raw or ".." in self._raw):
             unquoted = re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|\$\{\w+\}", "", self._raw, flags=re.DOTALL)
             if "{" in unquoted:
-                raise UnprovenError(f"{shown(self._raw)} may stand for several words")
+                raise UnprovenError(f"{shown(self._raw)} may be several words")
 
     def _unclear(self) -> UnprovenError:
         return UnprovenError(f"{shown(self._raw)} is ambiguous")
 
 
 def expanded(word: Word, cwd: Path) -> list[str]:
-    """The texts that a word stands for: the file names that its glob matches now, or its one text.
+    """The texts that a word expands to: the file names that its glob matches now, or its own text.
 
     A name that begins with `-` would be read as a flag; such a glob is refused, unless it begins with a plain letter.
     """
@@ -155,13 +155,13 @@ def expanded(word: Word, cwd: Path) -> list[str]:
         return [word.text]
     wild = [part for part in word.pattern.split("/") if glob.has_magic(part)]
     if any(fnmatchcase("..", part) or fnmatchcase(".", part) for part in wild if part.startswith(".")):
-        raise UnprovenError(f"{shown(word.raw)} may stand for the folder above")
+        raise UnprovenError(f"{shown(word.raw)} may match the folder above")
     if len(wild) > _MOST_WILD_FOLDERS:
         raise UnprovenError(f"{shown(word.raw)} looks through too many folders")
     found = _matches(word, word.pattern, cwd)
     widened = _PLAIN_OR_ONE.sub(lambda part: part[1] or "*", word.pattern)
     if widened != word.pattern and not all(map(str.isascii, _matches(word, widened, cwd))):
-        raise UnprovenError(f"{shown(word.raw)} stands for other files where `?` is a byte")
+        raise UnprovenError(f"{shown(word.raw)} matches other files where `?` is a byte")
     flag = next((name for name in found if name.startswith("-")), None)
     if flag is not None:
         raise UnprovenError(f"{shown(word.raw)} matches the file {shown_word(flag)}, which would be read as a flag")
@@ -169,7 +169,7 @@ def expanded(word: Word, cwd: Path) -> list[str]:
 
 
 def listed_folders(word: Word, texts: list[str]) -> list[str]:
-    """Of a glob: the folder that it begins in, and those that `texts`, which it stands for, are in. Of other words none."""
+    """The folder that a glob begins in, and the folders of `texts`, its matches. None for other words."""
     if not word.pattern:
         return []
     parts = word.pattern.split("/")
@@ -181,5 +181,5 @@ def listed_folders(word: Word, texts: list[str]) -> list[str]:
 def _matches(word: Word, pattern: str, cwd: Path) -> list[str]:
     found = sorted(islice(glob.iglob(pattern, root_dir=cwd), MOST_MATCHES + 1), key=os.fsencode)  # noqa: PTH207  (names as bash has them)
     if len(found) > MOST_MATCHES:
-        raise UnprovenError(f"{shown(word.raw)} stands for more than {MOST_MATCHES} files")
+        raise UnprovenError(f"{shown(word.raw)} matches more than {MOST_MATCHES} files")
     return found

@@ -189,7 +189,7 @@ _KEPT_VARIABLES = re.compile(
 _LOADED_VARIABLES = re.compile(
     r"(?:BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4|(?:LD|DYLD)_.*|GCONV_PATH|LOCPATH)", re.DOTALL
 )
-"""What every shell or program runs or loads at its start: no line is proven with it, whoever set it."""
+"""Variables that make every shell or program run or load something at its start. No line is proven with them."""
 _SET = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -206,7 +206,7 @@ _GIT = {
     "submodule.recurse": "false",
     "core.attributesFile": str(HIDING),
 }
-"""Besides the proof, should it miss a repository's settings."""
+"""A second protection, in case the proof misses a setting of the repository."""
 
 
 def read_only_environment(environment: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
@@ -225,7 +225,7 @@ def _sorting_by_code_point(environment: dict[str, str]) -> dict[str, str]:
 
 
 def _git_settings(count: str) -> dict[str, str]:
-    """Settings of git's, after the `count` that the environment has; none when that is no number, which git refuses."""
+    """git's settings, numbered after the `count` in the environment. None when `count` is not a number, which git refuses."""
     if not count.isascii() or not count.isdigit():
         return {}
     settings: dict[str, str] = {"GIT_CONFIG_COUNT": str(int(count) + len(_GIT))}

@@ -309,7 +309,7 @@ def _git_scripts(words: list[str]) -> Iterator[str]:
         yield " ".join(dropwhile(lambda word: word.startswith("-"), given[given.index("foreach") + 1 :]))
     if option := _GIT_COMMAND_OPTIONS.get(subcommand):
         found = ((option.match(word), after) for word, after in pairwise([*given, ""]))
-        yield from (told[1] or after for told, after in found if told)
+        yield from (option[1] or after for option, after in found if option)
 
 
 def env_script(words: list[str]) -> str:

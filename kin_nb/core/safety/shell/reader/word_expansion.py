@@ -232,7 +232,7 @@ class WordExpander(ABC):
 
 
 def _ansi_c(escape: re.Match[str]) -> str:
-    """The character that an escape in `$'...'` stands for."""
+    """The character of an escape in `$'...'`."""
     kind, digits = escape[1][0], escape[1][1:]
     if kind in "xuU" and digits:
         code = int(digits.strip("{}") or "0", 16)
