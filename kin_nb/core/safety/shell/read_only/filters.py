@@ -147,8 +147,8 @@ class _Jq(CommandSpec):
                 raise UnprovenError(f"`jq {word}` is not a known read-only flag")
             elif not word.startswith("-"):
                 operands.append(word)
-        if operands and (word := _JQ_REACHES_OUT.search(operands[0])):
-            raise UnprovenError(f"`{word[0]}` in a jq filter may show variables, or read other files")
+        if operands and (reach := _JQ_REACHES_OUT.search(operands[0])):
+            raise UnprovenError(f"`{reach[0]}` in a jq filter may show variables, or read other files")
         return operands[1:]
 
 
