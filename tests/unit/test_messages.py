@@ -30,51 +30,22 @@ WITH_IDIOMS: frozenset[str] = frozenset(
     (
         "core/compactor.py",
         "core/context/checkpoints.py",
-        "core/context/compaction.py",
         "core/dmail.py",
-        "core/llm/errors.py",
         "core/memory.py",
         "core/questions.py",
-        "core/resume.py",
-        "core/safety/audit.py",
-        "core/safety/shell/read_only/git.py",
-        "core/safety/shell/read_only/git_config.py",
         "core/safety/shell/read_only/plain_line.py",
         "core/safety/shell/read_only/prover.py",
-        "core/safety/shell/read_only/words.py",
         "core/safety/shell/read_only/working_dir.py",
-        "core/stopping.py",
         "core/tools/builtins/bash.md",
         "core/tools/builtins/bash.py",
         "core/tools/mcp/answers.py",
         "core/tools/mcp/session.py",
         "core/turn.py",
-        "core/undo.py",
         "core/workspace.py",
         "notebook/commands.py",
-        "notebook/modes/mode.py",
         "notebook/namespace/notebook_cells.py",
         "notebook/namespace/python.md",
         "notebook/namespace/variables.py",
-        "replay/book.py",
-        "replay/commands/merge.py",
-        "replay/format/notebook_codec.py",
-        "replay/format/notebook_reader.py",
-        "replay/format/record_codec.py",
-        "replay/plain_export.py",
-        "replay/playback/locate.py",
-        "replay/playback/player.py",
-        "replay/rerun/drift.py",
-        "replay/rerun/rules.py",
-        "replay/run_diff.py",
-        "replay/runner/execution.py",
-        "replay/runner/options.py",
-        "replay/runner/results.py",
-        "replay/runner/run_notebook.py",
-        "replay/saving/options.py",
-        "replay/saving/overwrite_guard.py",
-        "replay/saving/preflight.py",
-        "replay/saving/writing.py",
     )
 )
 
@@ -83,8 +54,8 @@ CLASSES_OF_THE_API = {"ApprovalDecision", "BaseTool", "KinMagics", "MiddlewareRe
 
 LONGEST_SENTENCE = 165
 
-# Words that the user or the model wrote, with which a sentence may begin: parameters, settings, actions, programs.
-QUOTED = {"action", "glob", "insert", "jupytext", "pattern", "observability"}
+# Words that the user or the model wrote, with which a sentence may begin: parameters, settings, actions, programs; and places.
+QUOTED = {"action", "cell", "glob", "insert", "jupytext", "pattern", "observability"}
 # What follows the name of an option.
 AFTER_AN_OPTION = {"must", "needs"}
 # Folders whose errors follow `FILE:LINE: `.
