@@ -73,7 +73,7 @@ def test_a_renamed_notebook_is_found_by_its_cells(kin, own):
     nb["cells"][2]["outputs"] = [new_output("stream", text="shown")]
     path.write_text(json.dumps(nb))
     told = save(kin)
-    assert "This notebook is analysis.ipynb now" in told
+    assert "This notebook is now analysis.ipynb" in told
     saved = load_notebook(own.with_name("analysis.kin.ipynb"))
     assert {"# Mine", OWN} <= {cell["source"] for cell in saved["cells"]}
     assert "shown" in json.dumps(saved["cells"])
@@ -87,7 +87,7 @@ def test_cells_that_a_renamed_notebook_does_not_hold_yet_are_counted(kin, own):
     write(path, first, new_markdown_cell("# Mine"), new_code_cell("%%kin\nSay hi.", id="p"), numbered(kin, "o", OWN))
     assert "ran since" not in save(kin)
     kin.done(kin.run("numbers.append(8)", cell="late"))
-    assert "1 cell ran since analysis.ipynb was written" in save(kin)
+    assert "1 cell ran since analysis.ipynb was last saved" in save(kin)
 
 
 def test_of_copies_the_one_is_taken_that_holds_what_ran_last(kin, own):
@@ -97,13 +97,13 @@ def test_of_copies_the_one_is_taken_that_holds_what_ran_last(kin, own):
     write(own.with_name("z-copy.ipynb"), *first, old)
     write(renamed(own), *first, numbered(kin, "o", OWN))
     save(kin)
-    assert "This notebook is analysis.ipynb now" in save(kin), "the session notebook that was saved is not taken for it"
+    assert "This notebook is now analysis.ipynb" in save(kin), "the session notebook that was saved is not taken for it"
 
 
 def test_of_equal_copies_any_will_do_and_it_is_named(kin, own):
     path = renamed(own)
     path.with_name("copy.ipynb").write_bytes(path.read_bytes())
-    assert "copy.ipynb now" in save(kin)
+    assert "is now copy.ipynb" in save(kin)
     assert "# Mine" in sources(own.with_name("copy.kin.ipynb"))
 
 
@@ -111,7 +111,9 @@ def test_of_copies_that_differ_none_is_chosen_and_both_are_named(kin, own):
     path = renamed(own)
     path.with_name("copy.ipynb").write_text(path.read_text().replace("# Mine", "# Mine too"))
     told = save(kin)
-    assert told.startswith("analysis.ipynb and copy.ipynb both hold the cells that ran here, and differ")
+    assert told.startswith(
+        "Not saved: analysis.ipynb and copy.ipynb both hold the cells that ran here, so it is unclear"
+    )
     assert "kin-nb save analysis.ipynb OUT.ipynb" in told
     assert list(own.parent.glob("*.kin.ipynb")) == []
 
@@ -136,7 +138,7 @@ def test_in_a_console_nothing_is_said_of_files(kin, own):
 @pytest.mark.parametrize("ids", [True, False])
 def test_another_notebook_that_has_the_name_now_is_not_taken_for_the_own_one(kin, own, ids):
     before = another(own, ids=ids)
-    assert "This notebook is analysis.ipynb now" in save(kin)
+    assert "This notebook is now analysis.ipynb" in save(kin)
     assert not own.with_name("Untitled.kin.ipynb").exists()
     own.with_name("analysis.ipynb").unlink()
     assert UNKNOWN in save(kin)
