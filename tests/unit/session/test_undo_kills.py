@@ -142,7 +142,7 @@ async def test_a_resume_says_what_a_killed_undo_put_back_and_redo_waits_for_its_
     (warning,) = agent.journal.warnings
     assert warning.startswith("An undo was interrupted when the program ended: 3 of 5 files are restored (")
     assert "/undo finishes it" in warning
-    with pytest.raises(UndoError, match="Finish it first"):
+    with pytest.raises(UndoError, match="Run /undo again to finish it"):
         await agent.redo()
     await agent.undo()
     await agent.redo()
@@ -177,7 +177,7 @@ async def test_a_prompt_after_a_killed_undo_goes_on_with_the_files_as_they_are(k
     agent, left = kills.resumed(), tree(kills.around)
     kills.server.enqueue("I see.")
     (warning,) = [event for event in await run_turn(agent, "go on") if isinstance(event, WarningEvent)]
-    assert "undo was cut off" in warning.message
+    assert "undo was interrupted" in warning.message
     assert "/undo 2 undoes the rest" in warning.message
     assert "/redo" not in warning.message
     assert "Before the next prompt" not in warning.message
