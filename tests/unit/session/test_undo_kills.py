@@ -157,7 +157,7 @@ def test_slash_resume_says_so_before_a_prompt_can_come_between(kills, changed):
     with asyncio.Runner() as runner:
         host = TerminalHost(config(kills.server.url, kills.workspace), AgentMode.AUTO_APPROVE, runner)
         (said,) = resume(host, []).lines
-        assert "1 of 5 files are put back" in said
+        assert "1 of 5 files are restored" in said
         runner.run(host.agent.aclose())
 
 
