@@ -99,7 +99,7 @@ async def test_a_refused_call_is_not_invoked(called):
     [
         ("expected", "no notes today"),
         ("surprise", "failing failed: ValueError: surprise"),
-        ("exit", "failing ended with SystemExit."),
+        ("exit", "failing failed: it raised SystemExit."),
     ],
 )
 async def test_what_an_overridden_invoke_raises_is_the_calls_error(called, text, said):

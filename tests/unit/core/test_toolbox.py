@@ -148,7 +148,7 @@ async def test_a_tool_that_its_server_removed_answers_that_it_is_gone(model_serv
     assert [name for name in offered(model_server, 1) if name.startswith("test_")] == ["test_deep", "test_alpha"]
     gone, found = answers(model_server, 2)
     assert gone == (
-        "The tool 'test_echo' is gone: its MCP server does not offer it any more, or is not configured any more. "
+        "The tool 'test_echo' was removed: its MCP server does not offer it any more, or is not configured any more.\n"
         "Use another tool."
     )
     assert found == '{"a": 1}'
@@ -199,7 +199,7 @@ async def test_a_server_that_the_settings_drop_is_gone_with_its_process(model_se
     model_server.enqueue("None.")
     await run_turn(agent)
     assert [name for name in offered(model_server) if "echo" in name] == []
-    assert answers(model_server)[0].startswith("The tool 'two_echo' is gone: ")
+    assert answers(model_server)[0].startswith("The tool 'two_echo' was removed: ")
     assert len((workspace / "starts").read_text().splitlines()) == 3, "or the servers were never started"
 
 
