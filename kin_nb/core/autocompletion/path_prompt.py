@@ -20,7 +20,7 @@ START = r"(?<![A-Za-z0-9_@./%+\-])@"
 _MENTION = re.compile(START + rf'(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]\S{{,{_LONGEST - 1}}}))')
 _TYPED = re.compile(START + r'(?:"(?P<quoted>[^"\n]*)|(?P<plain>(?:[^\s"]\S*)?))\Z')
 _ENDS = re.compile(r"""[,;:!?()\[\]{}<>'"`*|]|\.+(?![\w./\-])""")
-"""Where a sentence may go on after a path. A path may hold these too: the longest that exists is meant."""
+"""Characters that may follow a path in a sentence. A path may contain them too: the longest existing path is used."""
 _MOST_TRIES = 12
 
 
@@ -37,7 +37,7 @@ def path_mentions(text: str, root: Path) -> list[PathMention]:
     """The files and folders below `root` that a prompt mentions, in order; one mentioned twice comes twice.
 
     A mention says that a path is meant, not that it may be read: ask the safety chain as for any reading. What lies
-    outside `root`, by name or by symbolic links, is no mention, since pasted text must not pull such files in.
+    outside `root`, by name or by symbolic links, is not a mention, since pasted text must not attach such files.
     """
     workspace = Workspace(root)
     mentions = []

@@ -237,7 +237,7 @@ async def _watch(process: asyncio.subprocess.Process, command: Supervised, outpu
         try:
             if not exited.done():
                 await _end(process, command, exited)
-        finally:  # cancelled once more too: the loop must not go on watching a descriptor that is closed
+        finally:  # also after a second cancellation: the loop must not watch a closed descriptor
             await output.drain()
     code, report = exited.result(), command.report()
     if report.error is not None:

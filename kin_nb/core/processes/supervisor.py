@@ -41,7 +41,7 @@ _LOOK = 1.0
 _CANNOT_START = 127
 _LONGEST_NAME = 60
 _LONGEST_LINE = 4_000
-"""Bytes that a pipe takes at once, also beside others (PIPE_BUF), with room for the end of the line."""
+"""Bytes that are written to a pipe atomically (PIPE_BUF), minus the end of the line."""
 _SET_PDEATHSIG, _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 1, 4, 36
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 """From the beginning: they are for the program. SIGTERM asks for the end of all as soon as that has begun."""

@@ -1,4 +1,4 @@
-"""The system prompt put together, in a fixed order: what stays the same for longest comes first (seed 003).
+"""Build the system prompt in a fixed order: the sections that change least come first, for the prompt cache.
 
 With its sections: facts of the system, skills, memories (their names and what each is about, never their text), and
 AGENTS.md, which says what the person and the project want every agent to know.
@@ -30,21 +30,23 @@ _SKILLS_ROOM = 6_000
 """Characters for all descriptions together; each has at least _SHORTEST of them."""
 _SHORTEST = 100
 _MEMORIES = (
-    "Memories, kept from earlier sessions. Before work that one may bear on, read it with the memory tool. They are notes: "
-    "what they say may have changed since."
+    "Memories of earlier sessions. Before related work, read a memory with the memory tool. They are notes: "
+    "facts in them may have changed since."
 )
-_HEADINGS = {"user": "The person's:", "project": "This project's:"}
+_HEADINGS = {"user": "The user's:", "project": "This project's:"}
 _MEMORIES_ROOM = 1_500
-"""Bytes of the whole section, but for the line that counts the rest."""
+"""Bytes of the whole section, without the line that counts the rest."""
 _DESCRIPTION = 200
 AGENTS_MD = "AGENTS.md"
-_INTRODUCTION = "Instructions from files, those nearest to the workspace last: where two disagree, the later one holds."
+_INTRODUCTION = (
+    "Instructions from files, in order of increasing precedence: if two contradict each other, follow the later one."
+)
 
 
 def build_system_prompt(
     config: KinConfig, *, trusted: bool, skills: Sequence[SkillInfo] = (), model: str = "", memory: bool = True
 ) -> str:
-    """What the model is told before the conversation; built once per session, and kept.
+    """Build the system prompt, once per session.
 
     Nothing of the project itself but git's facts and the names of its files unless `trusted`. `skills`: none when the
     skill tool is not on offer. `memory`: whether the memory tool is. Raises ConfigError when `system_prompt_id` names no
@@ -93,20 +95,20 @@ def memories(workdir: Path, *, trusted: bool) -> str:
     """The newest that there is room for, by scope, and how many more; "" without any. A project's only when `trusted`."""
     usable = [m for m in list_memories(workdir, SCOPES if trusted else ("user",)) if not m.problem]
     room = _MEMORIES_ROOM - sum(len(text) + 1 for text in (_MEMORIES, *_HEADINGS.values()))
-    told: list[MemoryFile] = []
+    shown_memories: list[MemoryFile] = []
     for memory in usable:
         room -= len(_memory_line(memory).encode()) + 1
         if room < 0:
             break
-        told.append(memory)
-    if not told:
+        shown_memories.append(memory)
+    if not shown_memories:
         return ""
     lines = [_MEMORIES]
     for scope in SCOPES:
-        listed = [_memory_line(memory) for memory in told if memory.scope == scope]
+        listed = [_memory_line(memory) for memory in shown_memories if memory.scope == scope]
         lines += [_HEADINGS[scope], *listed] if listed else []
-    rest = len(usable) - len(told)
-    return "\n".join([*lines, *([f"… {rest} more, older ones: the memory tool lists them."] if rest else [])])
+    rest = len(usable) - len(shown_memories)
+    return "\n".join([*lines, *([f"… {rest} more, older: the memory tool lists them."] if rest else [])])
 
 
 def _memory_line(memory: MemoryFile) -> str:
@@ -116,7 +118,7 @@ def _memory_line(memory: MemoryFile) -> str:
 def agents_md(workdir: Path, *, trusted: bool, most_bytes: int) -> str:
     """The person's own file, then, in a trusted folder, those from the repository's root down to `workdir`; "" without any.
 
-    Of each at most `most_bytes`. One that can't be read, or is a link to somewhere else, is said to be so.
+    Of each at most `most_bytes`. A file that cannot be read, or is a link out of its folder, is replaced by a note.
     """
     own = kin_home() / AGENTS_MD
     text = read_document(own, most_bytes)
@@ -140,7 +142,7 @@ def agents_md_present(workdir: Path) -> list[Path]:
 
 
 def read_document(path: Path, most_bytes: int) -> str:
-    """The text of a file; "" when it is empty or not there. What is wrong with it is said in its place."""
+    """The text of a file; "" when it is empty or not there. An error is returned as a note in its place."""
     if not os.path.lexists(path):
         return ""
     try:

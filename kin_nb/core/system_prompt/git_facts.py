@@ -44,7 +44,7 @@ def git_facts(workdir: Path, *, commits: int, timeout: float) -> str:
         if answers["prefix"] is None:
             return NO_GIT
         if answers["worktree"] or not _is_its_own(repository_root(workdir) / ".git"):
-            return NOT_ASKED  # names and messages of files elsewhere, which nobody opened
+            return NOT_ASKED  # the data may belong to another repository, which the user did not open
         prefix, *branches = answers["prefix"].split("\n")
         safe = answers["filters"] is not None and not {"local", "worktree"} & set(answers["filters"].split("\0"))
         status = _ask(workdir, {"status": _STATUS}, deadline)["status"] if safe else None

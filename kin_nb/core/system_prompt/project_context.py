@@ -1,4 +1,4 @@
-"""The workspace as it was when the session began, as data: git and the files.
+"""The state of the workspace at the start of the session: git and the files.
 
 The files are a short indented list: folders with `/` first, then files, then how many more.
 """
@@ -37,7 +37,7 @@ _SYSTEM_FOLDERS = (
 
 
 def project_context(workdir: Path, limits: ProjectContextConfig) -> str:
-    """At most `limits.max_chars` characters, all told. Never raises for what is on the disk, or what git does."""
+    """The section about git and the files, at most `limits.max_chars` characters. Never raises for errors of the disk or of git."""
     if is_dangerous(workdir):
         return NOT_A_PROJECT
     room = max(0, limits.max_chars - len(_BEGINNING) - len(_END))
@@ -189,8 +189,8 @@ class _Tree:
             return "/"
         folders = sum(entry.is_dir for entry in self.folders[folder])
         counts = ((folders, "folder"), (len(self.folders[folder]) - folders, "file"))
-        told = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count]
-        return f"/ ({', '.join(told) or 'empty'})"
+        counts_text = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count]
+        return f"/ ({', '.join(counts_text) or 'empty'})"
 
     def _shown_folders(self, folder: str) -> Iterator[str]:
         for entry in self._shown(folder) if self._cap(folder) else []:

@@ -56,8 +56,8 @@ async def test_a_bad_definition_costs_that_tool_and_a_warning(make):
     assert servers.tool_classes()["test_untyped"].get_parameters() == {"type": "object", "properties": {"a": {}}}
     assert warnings == [
         'MCP server test: tool array was left out: its inputSchema describes "array", not an object',
-        ("MCP server test: tool nonsense was left out: its inputSchema.properties.a.type is no type of JSON"),
-        "MCP server test: tool text was left out: its inputSchema is no JSON object",
+        ("MCP server test: tool nonsense was left out: its inputSchema.properties.a.type is not a JSON type"),
+        "MCP server test: tool text was left out: its inputSchema must be a JSON object",
         "MCP server test: tool huge was left out: its definition has 200,032 characters; at most 100,000 are taken",
         "MCP server test: a tool without a name was left out",
         "MCP server test: a tool without a name was left out",

@@ -65,7 +65,7 @@ async def test_structured_content_is_shown_where_there_is_no_text(servers):
     [
         ("failure", "it did not work"),
         ("refuse", "MCP server test: a must be a number\nb is missing"),
-        ("no_result", "The server's answer is no result of a tool: it has no content."),
+        ("no_result", "The server's answer is not a tool result: `content` is missing."),
         ("input_required", "The server asks for input in the middle of a call, which is not supported."),
     ],
 )

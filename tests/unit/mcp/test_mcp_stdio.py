@@ -142,7 +142,7 @@ async def test_a_server_that_hangs_at_start_costs_its_timeout_once(make, scenari
     ("scenario", "why"),
     [
         ("exit_at_start", "it ended with exit code 1; its last words: no such table: users"),
-        ("no_list", "its list of tools is no list"),
+        ("no_list", "its list of tools is not a list"),
     ],
 )
 async def test_a_server_that_fails_at_start_is_one_warning(make, scenario, why, tmp_path):

@@ -283,7 +283,7 @@ def test_the_newest_are_listed_and_the_rest_is_counted(workspace, home):
     section = memories(workspace, trusted=False)
     told = [line for line in section.split("\n") if line.startswith("- m")]
     assert told == [f"- m{n:02}: {'é' * 40}" for n in range(len(told))]
-    assert section.split("\n")[-1] == f"… {60 - len(told)} more, older ones: the memory tool lists them."
+    assert section.split("\n")[-1] == f"… {60 - len(told)} more, older: the memory tool lists them."
     assert 1_200 < len(section.encode()) <= 1_600
 
 

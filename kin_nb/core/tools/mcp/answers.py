@@ -31,7 +31,7 @@ _ONE = {"items", "contains", "not", "if", "then", "else", "additionalProperties"
 
 @dataclass(frozen=True)
 class RemoteTool:
-    """A tool as its server defines it. `name` is the server's own; `schema` is untouched but for a missing "object"."""
+    """A tool as its server defines it. `name` is the server's own; `schema`: unchanged, with a missing "object" added."""
 
     name: str
     description: str
@@ -39,7 +39,7 @@ class RemoteTool:
     fingerprint: str
     """sha256 of name, description and schema: an approval holds for this definition only."""
     says_it_reads: bool = False
-    """The server's `readOnlyHint`: such calls run side by side. Nobody checks it, so they ask like any other."""
+    """The server's `readOnlyHint`: such calls run in parallel. The hint is not verified, so they ask like all others."""
 
 
 def read_tools(listed: Sequence[Any], disabled: Collection[str]) -> tuple[list[RemoteTool], list[str]]:
@@ -93,7 +93,7 @@ def _schema(given: Any) -> dict[str, Any]:
     if given is None:
         return {"type": "object", "properties": {}}
     if not isinstance(given, dict):
-        raise ValueError("its inputSchema is no JSON object")  # noqa: TRY004  (the one error of this function)
+        raise ValueError("its inputSchema must be a JSON object")  # noqa: TRY004  (the one error of this function)
     schema = given if "type" in given else {"type": "object", **given}
     if schema["type"] != "object":
         raise ValueError(f"its inputSchema describes {printable(json.dumps(schema['type']))}, not an object")
@@ -102,17 +102,17 @@ def _schema(given: Any) -> dict[str, Any]:
 
 
 def _check(schema: Any, where: str, deeper: int) -> None:
-    """The shape of a schema, in any draft. (The jsonschema package would do; beside Jupyter it takes a second to import.)"""
+    """Check the shape of a schema of any draft. (The jsonschema package would do that, but takes a second to import.)"""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict):
-        raise ValueError(f"{where} is no schema")  # noqa: TRY004
+        raise ValueError(f"{where} must be a schema")  # noqa: TRY004
     if not deeper:
         raise ValueError(f"its inputSchema is more than {_DEEPEST} levels deep")
     for key, value in schema.items():
         here = f"{where}.{printable(key)}"
         if key == "type" and not _is_type(value):
-            raise ValueError(f"{here} is no type of JSON")
+            raise ValueError(f"{here} is not a JSON type")
         for place, inner in _schemas_in(key, value, here):
             _check(inner, place, deeper - 1)
 
@@ -121,11 +121,11 @@ def _schemas_in(key: str, value: Any, here: str) -> list[tuple[str, Any]]:
     """The schemas that a keyword holds, each with its place."""
     if key in _NAMED:
         if not isinstance(value, dict):
-            raise ValueError(f"{here} is no object")
+            raise ValueError(f"{here} must be an object")
         return [(f"{here}.{printable(name)}", schema) for name, schema in value.items()]
     if key in _LISTS or (key == "items" and isinstance(value, list)):
         if not isinstance(value, list):
-            raise ValueError(f"{here} is no list")
+            raise ValueError(f"{here} must be a list")
         return [(here, schema) for schema in value if key not in {"enum", "required"}]
     return [(here, value)] if key in _ONE else []
 
@@ -140,7 +140,7 @@ TEXT_LIMIT = 1_000_000
 
 
 class MCPResult(BaseModel):
-    """`text`: the server's text, and a line for whatever is none. `structured`: JSON, only where there is no text.
+    """`text`: the server's text, and one line for each part that is not text. `structured`: JSON, only where there is no text.
 
     `images` are as they came: core.tools.images chooses those that a model gets.
     """
@@ -157,7 +157,7 @@ def read_result(raw: dict[str, Any]) -> MCPResult:
         raise ToolError("The server asks for input in the middle of a call, which is not supported.")
     if not isinstance(blocks, list):
         if structured is None:
-            raise ToolError("The server's answer is no result of a tool: it has no content.")
+            raise ToolError("The server's answer is not a tool result: `content` is missing.")
         blocks = []
     reader = _Reader()
     for block in blocks:

@@ -137,7 +137,7 @@ class Connection:
                 if not self._opened.done():
                     self._opened.set_result(listed)
                 await self._stop.wait()
-        except Exception as error:  # noqa: BLE001  (kept, and told to whoever asks)
+        except Exception as error:  # noqa: BLE001  (stored, and raised at each use)
             self._why = _first(error)
 
     async def _within(self, seconds: float, request: Coroutine[Any, Any, T]) -> T:
@@ -168,7 +168,7 @@ class Connection:
         return self._session
 
     async def _kill(self) -> None:
-        """Twice: the goodbye that a server over HTTP is told may be kept waiting as well."""
+        """Cancel twice: the final request to an HTTP server may block too."""
         for _ in range(2):
             if not self._life.done():
                 self._life.cancel()

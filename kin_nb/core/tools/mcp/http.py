@@ -47,7 +47,7 @@ class HttpLink:
         silence = max(_LONGEST_SILENCE, self._server.tool_timeout_sec)
         if url.startswith("https:"):
             _check_certificates()
-        local = is_local(url)  # the environment's proxy is no way to this machine, but SSL_CERT_FILE counts
+        local = is_local(url)  # the environment's proxy is not used for this machine, but SSL_CERT_FILE is
         try:
             client = httpx2.AsyncClient(
                 headers={"accept-encoding": "identity", **self._server.http_headers()},
@@ -146,7 +146,7 @@ _PARAMETER = re.compile(r'\b(resource_metadata|error|scope)=(?:"([^"]{1,500})"|(
 
 
 def _redirected_to(response: httpx2.Response) -> str:
-    """The address, without its query; "" when the answer is no redirect or names no address that can be used."""
+    """The target of a redirect, without its query; "" for another answer, or an invalid target."""
     location = response.headers.get("location")
     if not response.is_redirect or not location:
         return ""
@@ -159,12 +159,12 @@ def _redirected_to(response: httpx2.Response) -> str:
 def _unauthorized(response: httpx2.Response, key: str, code: str) -> str:
     """What is missing, as far as the server's challenge tells (RFC 6750, RFC 9728)."""
     challenge = ", ".join(response.headers.get_list("www-authenticate"))[:4_000]
-    told = {match[1]: printable(match[2] or match[3], 200) for match in _PARAMETER.finditer(challenge)}
-    if told.get("error") == "insufficient_scope":
-        scope = told.get("scope") or "that is needed"
+    fields = {match[1]: printable(match[2] or match[3], 200) for match in _PARAMETER.finditer(challenge)}
+    if fields.get("error") == "insufficient_scope":
+        scope = fields.get("scope") or "that is needed"
         return f"its token lacks the scope {scope} ({code}). Put another into {key or 'api_key_env'}"
-    if "resource_metadata" in told:
-        place = shown(told["resource_metadata"])
+    if "resource_metadata" in fields:
+        place = shown(fields["resource_metadata"])
         todo = (
             f"The token in {key} may have expired: get another"
             if key

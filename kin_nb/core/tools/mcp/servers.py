@@ -244,7 +244,7 @@ class ManagedServer:
             secret = [value for name, value in headers.items() if name not in given or is_secret_name(name)]
             self._secrets = {word for value in secret for word in value.split()}
             return HttpLink(self.config)
-        from kin_nb.core.tools.mcp.stdio import StdioLink  # noqa: PLC0415  (likewise)
+        from kin_nb.core.tools.mcp.stdio import StdioLink  # noqa: PLC0415  (on first use)
 
         try:
             argv = self.config.argv()
@@ -254,7 +254,7 @@ class ManagedServer:
         try:
             cwd = self._workdir / (self.config.cwd or Path()).expanduser()
             in_the_workspace = cwd.resolve().is_relative_to(self._workdir.resolve())
-        except (RuntimeError, ValueError, OSError) as error:  # a ~name that nobody has, a loop, a NUL
+        except (RuntimeError, ValueError, OSError) as error:  # an unknown ~name, a loop, a NUL
             raise ServerFailed(f"{str(error).rstrip('.')}; check cwd in its [[mcp_servers]]") from error
         self._secrets = {own[name] for name, value in self.config.env.items() if is_secret_name(name) or "${" in value}
         inherited = server_environment(self._environ, self.config.env_vars)
@@ -271,7 +271,7 @@ class ManagedServer:
         return environment_with([*self.config.env_vars, *expanded])
 
     def _expanded(self, name: str, value: str) -> str:
-        """`${VAR}` from our own environment, so that a secret need not stand in the file. Raises ValueError."""
+        """`${VAR}` from our own environment, so that the file need not contain a secret. Raises ValueError."""
 
         def of(match: re.Match[str]) -> str:
             if match[1] not in self._environ:

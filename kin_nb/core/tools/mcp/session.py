@@ -107,7 +107,7 @@ class ToolSession:
         params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
         page = await self._answer(types.ListToolsRequest(params=params))
         if not isinstance(page.get("tools"), list):
-            raise MCPError(types.INVALID_REQUEST, "its list of tools is no list")
+            raise MCPError(types.INVALID_REQUEST, "its list of tools is not a list")
         return page
 
     async def _answer(self, request: types.ClientRequest, shown: ProgressFnT | None = None) -> dict[str, Any]:

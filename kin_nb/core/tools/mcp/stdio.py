@@ -1,6 +1,6 @@
 """A server that is a process of its own, spoken to over its pipes: one JSON message per line.
 
-The `mcp` package's own transport is not used: it logs what is no message to the terminal, takes time squared for long
+The `mcp` package's own transport is not used: it logs lines that are not messages to the terminal, takes time squared for long
 lines, and leaves a server's children behind. Importing this module imports `mcp`.
 """
 
@@ -41,7 +41,7 @@ class StdioLink:
     def __init__(self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> None:
         self._argv, self._cwd, self._environment = argv, cwd, environment
         self._tail = b""
-        """The end of what it wrote to stderr, and to stdout if that was no message."""
+        """The last lines of its stderr, and of its stdout if they were not messages."""
 
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -172,7 +172,7 @@ async def _chunk(pipe: int) -> bytes:
 
 
 def _message(line: bytes) -> SessionMessage | None:
-    """None for what is no message: programs print to stdout what belongs to stderr."""
+    """Parse a line; None if it is not a message: some programs print logs to stdout."""
     text = line.decode(errors="replace")
     for read in (str, _without_halves):
         with suppress(ValueError, RecursionError):
