@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 FILE_NAME = "SKILL.md"
 MOST_FILES = 50
 MOST_CHARACTERS = 36_000
-"""Characters of a skill's body: the limit of a result, 40,000, minus the note about its folder."""
+"""Of a skill's body: 40,000 reach the model, less the room for what is said about the folder."""
 
 
 class SkillManager:
     """Found once, when made. `available`: by name, in order; of two with one name the nearer stays (`skill_paths`, then the
-    project's when it is trusted, then the person's). `flows`: the same; the model cannot start them, the user starts
+    project's when it is trusted, then the person's). `flows`: likewise; the model is not offered them, a person starts
     one. `warnings`: what could not be used and why, a line each.
     """
 
@@ -44,7 +44,7 @@ class SkillManager:
         self.flows = {name: skill for name, skill in sorted(found.items()) if skill.is_flow}
 
     def load(self, name: str) -> str:
-        """The skill's text: the location of its files, then the body, read again. Raises SkillError with the nearest name."""
+        """The skill's text: where its files are, then the body, read anew. Raises SkillError, naming the nearest."""
         if name in self.flows:
             raise SkillError(f"{name} is a flow: only the user can start it, with /flow:{name}.")
         if name not in self.available:
@@ -57,7 +57,7 @@ class SkillManager:
         return f'<skill name="{name}">\n' + "\n".join([*about, "", body]) + "\n</skill>"
 
     def flow(self, name: str) -> Flow:
-        """The flow, read again. Raises SkillError with the nearest name, or FlowError with the place of the error."""
+        """The flow, read anew. Raises SkillError, naming the nearest, or FlowError with the place of what is wrong."""
         from kin_nb.core.skills.flows import read_flow  # noqa: PLC0415  (only where there are flows)
 
         if name in self.available:

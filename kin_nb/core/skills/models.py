@@ -18,7 +18,7 @@ class SkillError(ToolError):
 
 
 class SkillMetadata(BaseModel):
-    """The frontmatter of a SKILL.md. Unknown keys are allowed. `allowed_tools` is shown, and approves nothing."""
+    """The frontmatter of a SKILL.md. Unknown keys are no error. `allowed_tools` is shown, and approves nothing."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
@@ -56,7 +56,7 @@ class SkillMetadata(BaseModel):
     @field_validator("allowed_tools", mode="before")
     @classmethod
     def _one_line_or_a_list(cls, tools: Any) -> Any:
-        """`Read, Bash(git add:*)`: separated by spaces or commas outside parentheses."""
+        """`Read, Bash(git add:*)`: separated by blanks or commas, but for those in parentheses."""
         if tools is None:
             return []
         return re.findall(r"[^\s,(]+(?:\([^)]*\))?", tools) if isinstance(tools, str) else tools
@@ -86,7 +86,7 @@ def read_skill(path: Path, may_use: MayUse = anything) -> tuple[SkillInfo, str]:
 
 
 def read_parts(path: Path, may_use: MayUse = anything) -> tuple[SkillInfo, str, int]:
-    """The same, and the line number of the body. Raises SkillError in the same cases."""
+    """The same, and the line that the body begins on. Raises SkillError likewise."""
     try:
         content = read_bytes(path.resolve(), LARGEST_SKILL, str(path))
         if not may_use(path, content):
@@ -114,7 +114,7 @@ def read_parts(path: Path, may_use: MayUse = anything) -> tuple[SkillInfo, str, 
 
 
 def _yaml(path: Path, text: str) -> dict[str, Any]:
-    """Every scalar stays text: `version: 1.10` is not a number, `name: on` not a boolean. Tags do not create objects."""
+    """Every scalar stays text: `version: 1.10` is no number, `name: on` no truth. No tag makes an object."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  (only where there are skills)
 
     if len(text) > _LARGEST_FRONTMATTER:

@@ -1,7 +1,7 @@
 """Which addresses may be fetched from: one spelling for URLs, and the IP addresses that a host may resolve to.
 
 A URL is asked about, matched with patterns and fetched in the same canonical spelling. A page may name any host, and a host's
-owner may let it resolve to any address: also to this machine, to its local network, and to the service from which
+owner may let it resolve to any address: also to this machine, to the network that it stands in, and to the service from which
 a cloud machine gets its keys.
 """
 
@@ -20,7 +20,7 @@ LONGEST = 2_048
 """Characters."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _OTHER_PORTS = range(1_024, 65_536)
-"""Ports below are for mail, files and remote shells; of these only 80 and 443 serve pages."""
+"""Below them are mail, files, remote shells: nothing that serves pages, but for 80 and 443."""
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 

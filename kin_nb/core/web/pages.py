@@ -3,7 +3,7 @@
 Of every hop the host is resolved once, its addresses are checked, and the connection is made to one of those. No cookies, no
 keys, no proxy from the environment. What arrives is bounded in bytes, after decompression; the caller bounds the time.
 
-HTML is converted to Markdown, other text is returned unchanged; invisible characters are removed.
+The text is Markdown of HTML, everything else as it is; characters that nobody sees are taken out.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Fetcher:
     proxy: str = ""
 
     async def fetch(self, url: str, admits: Admits) -> Fetched:
-        """Fetch a page; `url` must be canonical. Raises ToolError if it cannot be read."""
+        """`url` is canonical. Raises ToolError for whatever is no page that can be read."""
         for _ in range(MOST_HOPS + 1):
             found = await self._hop(url)
             if isinstance(found, Fetched):
@@ -118,7 +118,7 @@ class Fetcher:
         raise AssertionError  # the last target has either answered or raised
 
     async def _targets(self, url: str, host: str, port: int) -> list[httpx.URL]:
-        """`url` with the addresses in the place of its host, so that the name is not resolved a second time."""
+        """`url` with the addresses in the place of its host: nobody resolves the name a second time."""
         import httpx  # noqa: PLC0415  (first use)
 
         if self.proxy:
@@ -208,7 +208,7 @@ async def _read(pieces: AsyncIterator[bytes]) -> tuple[bytes, bool]:
 
 
 def _site(url: str) -> str:
-    """The Host header: host and port of the URL."""
+    """The Host header: host and port as the URL has them."""
     return url.partition("://")[2].partition("/")[0]
 
 
@@ -257,7 +257,7 @@ def is_text(content_type: str) -> bool:
 
 
 async def readable(fetched: Fetched) -> tuple[str, str]:
-    """(title, text). Raises ToolError if the body is not text, or if HTML takes too long."""
+    """(title, text). Raises ToolError for a body that is no text, and for HTML that takes too long."""
     kind, _, parameters = fetched.content_type.partition(";")
     kind = kind.strip().lower()
     is_html = kind in _HTML or (not kind and fetched.body[:_HEAD].lstrip()[:1] == b"<")
@@ -271,12 +271,12 @@ async def readable(fetched: Fetched) -> tuple[str, str]:
 
 
 def clean(text: str) -> str:
-    """`text` with plain line ends and without invisible characters."""
+    """`text` with plain line ends and without characters that nobody sees."""
     return _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _own_charset(head: bytes, kind: str, *, is_html: bool) -> str:
-    """The encoding that a page declares, "" for none. The declaration itself was readable, so the page is not UTF-16."""
+    """What a page says of itself, "" for nothing. It can be read, so it is no UTF-16 whatever it says."""
     found = _DECLARED.search(head) if is_html else None
     if found is None and (is_html or kind.endswith("xml")):
         found = _DECLARED_IN_XML.match(head)
@@ -306,7 +306,7 @@ def _body_text(body: bytes, parameters: str, own: str) -> str:
 async def _markdown(html: str, url: str) -> tuple[str, str]:
     """(title, text), from a process that is killed when this is cancelled."""
     program = str(Path(__file__).with_name("to_markdown.py"))
-    argv = (sys.executable, "-P", program)  # -P: its folder's modules must not be importable by their short names
+    argv = (sys.executable, "-P", program)  # -P: the modules beside it are not to be found under their short names
     environment = child_environment(os.environ)
     process = await asyncio.create_subprocess_exec(*argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment)
     try:

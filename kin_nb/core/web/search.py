@@ -26,7 +26,7 @@ _LONGEST_TEXT, _LONGEST_URL = 500, 2_048
 _DEEPEST, _MOST_PLACES = 4, 1_000
 _URLS, _TITLES, _SNIPPETS = ("url", "link", "href"), ("title", "name"), ("description", "snippet", "content", "body")
 _WEB = ("web", "webpages", "organic", "organic_results", "results", "items")
-"""Keys under which engines list web results, the most likely first. Other keys may hold videos, news or ads."""
+"""Under which engines have what they found on the web, the surest first: beside it there may be videos, news, ads."""
 _REFUSED, _TOO_MANY = {401, 403}, 429
 
 _Path = tuple[str, ...]
@@ -143,7 +143,7 @@ def _check(status: int, where: str, variable: str) -> None:
 
 
 def _results(answer: Any, url: str) -> list[Any]:
-    """Find the list of web results in an engine's answer. Raises ToolError without any list."""
+    """The list of an engine's answer that holds what it found on the web. Raises ToolError when there is no list at all."""
     lists = list(_lists(answer))
     if not lists:
         raise ToolError(
@@ -153,7 +153,7 @@ def _results(answer: Any, url: str) -> list[Any]:
 
 
 def _rank(place: tuple[_Path, list[Any]]) -> tuple[bool, int, int, int]:
-    """Rank a list: whether it holds results, the best key on its path, few sibling keys, and its length."""
+    """The higher the likelier: it holds results; the best name on its way, and few others beside that; its length."""
     path, entries = place
     names = [_WEB.index(name) if name in _WEB else len(_WEB) for name in path]
     best = min(names, default=len(_WEB))

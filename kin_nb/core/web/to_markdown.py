@@ -17,7 +17,7 @@ from bs4 import BeautifulSoup, Tag
 from markdownify import ATX, MarkdownConverter
 
 SECONDS = 15
-"""CPU seconds: a limit in case the parent process has died."""
+"""Of the processor's time, should nobody be there any more to end this."""
 _MEMORY = 2_000_000_000
 _ENOUGH = 300
 """Characters from which a part of the page is taken for what the page is about."""

@@ -162,7 +162,7 @@ async def test_a_gzip_body_that_breaks_off_is_said_to_be_cut(web, tool):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "why"), [("gzip", "declared as gzip"), ("br", "not asked for"), ("x", "not asked")]
+    ("encoding", "why"), [("gzip", "said to be gzip"), ("br", "not asked for"), ("x", "not asked")]
 )
 async def test_a_body_that_cannot_be_unpacked_is_said(web, tool, encoding, why):
     with pytest.raises(ToolError, match=why):

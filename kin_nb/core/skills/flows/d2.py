@@ -98,7 +98,7 @@ def _key(source: Source) -> list[str]:
 
 
 def _direction(source: Source) -> bool | None:
-    """Whether the edge points forward; None without an edge here."""
+    """Whether an edge leads forward; None when there is no edge here."""
     if source.take(_ARROW):
         return True
     if source.take(_BACK):
@@ -109,7 +109,7 @@ def _direction(source: Source) -> bool | None:
 
 
 def _value(source: Source) -> str | None:
-    """The text after the colon; None without a colon, or if only a map follows it."""
+    """What stands after the colon; None without one, and where only a map follows it."""
     if not source.take(_COLON):
         return None
     quoted = source.take(_QUOTED)

@@ -118,7 +118,7 @@ def choice(node: FlowNode, reply: str) -> FlowEdge | None:
 
 
 def answered(reply: str) -> str | None:
-    """The text between the last `<choice>` and the `</choice>` after it."""
+    """What stands between the last `<choice>` and the `</choice>` after it."""
     found: str | None = None
     opened: int | None = None
     for tag in _TAG.finditer(reply):
