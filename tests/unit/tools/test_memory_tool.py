@@ -262,7 +262,7 @@ def test_the_prompt_lists_names_and_descriptions_by_scope(workspace, home):
     put(home, "older.md", "Older one\n\nTEXT", age=5)
     put(home, "newer.md", "Newer one", age=1)
     put(workspace / ".kin-code", "deploy.md", "How to deploy", age=3)
-    listed = "The person's:\n- newer: Newer one\n- older: Older one\nThis project's:\n- deploy: How to deploy"
+    listed = "The user's:\n- newer: Newer one\n- older: Older one\nThis project's:\n- deploy: How to deploy"
     section = memories(workspace, trusted=True)
     assert section.split("\n", 1)[1] == listed
     assert section in prompt(workspace, trusted=True)
