@@ -190,7 +190,7 @@ def test_a_cell_that_speaks_to_another_session_now_takes_no_conversation_along(p
     page.save()
     model_server.enqueue("Helper.")
     assert page.restart_and_run_all()[-1] == "error"
-    assert "with other options on the %%kin line" in page.said
+    assert "is for other options on the %%kin line" in page.said
     assert page.ask(page.cells[-1]) == "ok"
     assert prompts_sent(model_server) == ["Add a note."]
     assert "Helper." in page.said

@@ -241,7 +241,7 @@ def test_played_and_saved_it_changes_nothing_and_runs_nothing(stage, hostile, tm
         assert set(data) <= {"text/html", "text/plain"}
         assert dangers(data["text/html"]) == []
         assert not {"\x1b", "\u202e"} & set(data["text/html"] + data["text/plain"])
-    assert "in playback" in error_text(kernel.run("%kin save mine"))
+    assert "this notebook plays a recording" in error_text(kernel.run("%kin save mine"))
     assert error_text(kernel.run("%%kin\nSomething new.")).startswith("NotRecorded")
     assert error_text(kernel.run("%%kin --retry\nBegin.")).startswith("NotRecorded")
     assert tree(tmp_path, stage.home) == before

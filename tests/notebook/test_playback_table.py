@@ -94,7 +94,7 @@ def test_two_cells_with_one_text(lived):
     lived.answered(FIRST, "One, to another.")
     assert plays(lived) == [["One."], ["Two."], ["One, to another."]]
     typed = lived.type(FIRST)
-    assert "2 cells have this cell's text" in lived.run(typed)
+    assert "2 cells have this text" in lived.run(typed)
 
 
 @pytest.mark.row("deleted")
@@ -110,7 +110,7 @@ def test_a_prompt_that_was_edited(lived, model_server):
     lived.cells[0]["source"] = "%%kin\nFirst of all."
     errors = lived.restart_and_run_all(stops=False)
     assert errors[1] == ""
-    for part in ("with another text", "- First.", "+ First of all.", "Restore the text", "`%%kin --retry`"):
+    for part in ("is for another prompt", "- First.", "+ First of all.", "Restore the text", "`%%kin --retry`"):
         assert part in errors[0]
     assert len(model_server.requests) == 2
     lived.cells[0]["source"] = "%%kin --retry\nFirst of all."

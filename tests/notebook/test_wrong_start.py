@@ -99,7 +99,7 @@ def test_a_model_that_the_server_does_not_have(kernel, home, model_server):
 def test_a_model_that_no_setting_names(kernel, cell):
     text = said(kernel.run(cell))
     assert "devstrall" in text
-    assert "Known: devstral-2, devstral-small, local, ollama" in text
+    assert "Models: devstral-2, devstral-small, local, ollama" in text
     assert "devstral-2" in shown(kernel.ok("%kin model")), "the model is as before"
 
 
