@@ -75,7 +75,7 @@ def test_an_edited_prompt_says_what_was_answered_in_its_cell(page, model_server)
     page.save()
     for _ in range(2):
         assert page.restart_and_run_all() == ["ok", "ok", "error"]
-        assert "turn 2 was recorded in this cell, with another text" in page.said
+        assert "The saved answer of this cell (turn 2) is for another prompt" in page.said
         page.save()
     assert len(model_server.requests) == 3
     model_server.enqueue("A longer note.")

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.kernel
 
 AGENT = """%%agent
 from kin_nb.core.tools.base import BaseToolConfig, tool_output
-from kin_nb.notebook.namespace import live_tools, main_thread
+from kin_nb.notebook.namespace import main_thread, namespace_tools
 main_thread.set(submit_main)
-tools = {name: tool.from_config(BaseToolConfig()) for name, tool in live_tools(ip).items()}
+tools = {name: tool.from_config(BaseToolConfig()) for name, tool in namespace_tools(ip).items()}
 async def told(name, **arguments):
     return tools[name].to_model(await tools[name].invoke(**arguments))
 """

@@ -123,8 +123,8 @@ def test_a_sidecar_stands_beside_the_notebook(asked, tmp_path):
     assert len(read_recording(load_notebook(tmp_path / "talk.kin.ipynb")).turns) == 1
 
 
-def test_a_wrong_option_is_one_line_with_the_usage(asked):
-    assert failed(asked, "%kin save --portible").startswith("save: unrecognized arguments: --portible. Usage: save [")
+def test_a_wrong_option_is_named_with_the_usage(asked):
+    assert failed(asked, "%kin save --portible").startswith("%kin save: unknown option --portible.\nUsage: save [")
 
 
 def test_the_outputs_alone_are_a_recording(kin, model_server, tmp_path):
@@ -171,7 +171,7 @@ def test_the_notice_says_what_was_saved_how_to_run_it_and_how_to_play_it_once(as
     assert lines[0] == f"Saved {tmp_path / 'a b.ipynb'}"
     assert re.fullmatch(r"1 turn, recording \S+@\w{12}\.", lines[1])
     assert lines[2] == (
-        "Reading it found nothing that stops a replay. Run it without a key: kin-nb replay 'a b.ipynb', jupyter execute, "
+        "A check found nothing that stops a replay. Run it without a key: kin-nb replay 'a b.ipynb', jupyter execute, "
         "pytest --nbval, or open it and Run All."
     )
     assert lines[-1] == "Not run after saving. To play it once in a copy: kin-nb save 'a b.ipynb' --check"

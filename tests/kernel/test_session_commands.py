@@ -212,7 +212,7 @@ def test_what_a_project_brings_later_waits_until_the_difference_was_seen(kin, mo
     write(workspace / ".kin-code" / "prompts" / "new.md", "New.\n")
     again = ok(kin, f"%kin trust {code}")
     assert "has changed since it was trusted" in again, "it is not what was shown"
-    assert f"The code {code} is wrong: it is not of this folder as it is now." in again
+    assert f"The code {code} is wrong: the folder has changed again. Nothing was trusted." in again
     (code,) = set(re.findall(r"%kin trust ([0-9a-f]{8})", again))
     assert f"{workspace} is trusted" in ok(kin, f"%kin trust {code}")
     ask(kin, model_server, "At last?", "Yes.")

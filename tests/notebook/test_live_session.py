@@ -161,7 +161,7 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
         refused = error_text(kernel.run("%%kin\nAnd y?"))
         assert refused.startswith("No saved answer: No cell of this notebook has a recorded answer to this text.")
         assert "No model was asked, because no user can watch it here" in refused
-        assert "nothing new to save" in error_text(kernel.run("%kin save more"))
+        assert "Nothing new to save" in error_text(kernel.run("%kin save more"))
         assert len(server.requests) == asked
         kernel.ok("%kin live")
         server.enqueue("y is 2.")

@@ -408,7 +408,7 @@ def test_after_a_cleaner_it_says_what_is_gone_and_the_repair_works(cleaner, play
     player.ok(f"import os; os.chdir({str(path.parent)!r})")
     head = next(cell for cell in load_notebook(path)["cells"] if "%kin replay" in cell["source"])
     assert repair in error_text(player.run(head["source"]))
-    assert "The recording was not loaded by the `%kin replay` above" in error_text(player.run("%%kin\nCount."))
+    assert "`%kin replay` failed above" in error_text(player.run("%%kin\nCount."))
     with pytest.raises(RecordingError, match=repair):
         read_recording(load_notebook(path))
     done = kin_nb(*repair.split()[1:], "mended.ipynb", home=lived.home, cwd=path.parent)
