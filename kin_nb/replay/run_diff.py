@@ -39,7 +39,7 @@ class CallDiff:
 class FileOutcome:
     """One file, over all calls of a turn. `added`, `removed`: lines, None when a record has no text of a change.
 
-    `after`: sha256 of what it was in the end, None when it was deleted; `mode` as FileChange has it.
+    `after`: sha256 of the final content, None when the file was deleted. `mode`: as in FileChange.
     """
 
     added: int | None

@@ -1,7 +1,7 @@
 """Completion at the cursor of a prompt, `@path` and `/command`, and the matching of a few typed letters with names.
 
-The matching is our own: the libraries for this measure how far two words differ (rapidfuzz, compiled) or rank for another
-prompt. None tells the positions, and none knows that a file's name counts more than its folders'.
+The matching is our own: existing libraries measure the distance between two words (rapidfuzz, compiled) or rank for other
+purposes. None returns the positions, and none ranks a file's name above its folders.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Completion:
 
 class Completer(Protocol):
     def complete(self, text: str, cursor: int) -> list[Completion]:
-        """The best first; empty when it has nothing to say at this place. `cursor` is an index of `text`."""
+        """Return the completions, the best first; empty when there are none here. `cursor` is an index of `text`."""
         ...
 
 
 class PathCompleter:
-    """`@src/ma`: files and folders of the workspace; `/` after a folder, so that one types on.
+    """Complete `@src/ma` with files and folders of the workspace; a folder ends in `/`, so that typing can continue.
 
-    After `@` and after a `/` what is in that folder; else what matches anywhere. Names with a leading dot only when a
-    dot was typed.
+    Directly after `@` or a `/`: the entries of that folder; else matches anywhere. Names with a leading dot appear only when
+    a dot was typed.
     """
 
     def __init__(self, indexer: FileIndexer, *, most: int = 50) -> None:
@@ -63,7 +63,7 @@ class PathCompleter:
             written = written_mention(path)
             if written is not None:
                 is_folder = path.endswith("/")
-                written = written.removesuffix('"') if is_folder else written  # one types on inside the quotes
+                written = written.removesuffix('"') if is_folder else written  # typing continues inside the quotes
                 completions.append(Completion(written, path, "folder" if is_folder else "", start))
         return completions
 
@@ -83,7 +83,7 @@ class PathCompleter:
 
 
 class CommandCompleter:
-    """`/comm` at the start of a prompt. `commands`: names without the `/`, and what each does."""
+    """Complete `/comm` at the start of a prompt. `commands`: names without the `/`, and what each does."""
 
     def __init__(self, commands: Mapping[str, str]) -> None:
         self._commands = commands
@@ -99,7 +99,7 @@ class CommandCompleter:
 
 
 class MultiCompleter:
-    """Several in one: the first that has something to say."""
+    """Ask several completers; the first with a completion wins."""
 
     def __init__(self, completers: Iterable[Completer]) -> None:
         self._completers = tuple(completers)

@@ -1,9 +1,9 @@
-"""The workspace's files, known well enough to complete a path while someone types: `FileIndexer`.
+"""An index of the workspace's files, current enough to complete a path while the user types: `FileIndexer`.
 
-It puts together which files are known (`FileStore`) and which folders may have changed (`TreeWatcher`). Those are asked, never
-told: no thread, no inotify, nothing runs between two questions. A folder's modification time changes when a name in it comes,
-goes or changes; asking for it costs a microsecond or two. Never raises for what it finds on the disk: a folder that cannot be
-read is empty.
+It combines the known files (`FileStore`) with the folders that may have changed (`TreeWatcher`). Both are polled, never
+notified: no thread, no inotify, nothing runs between two queries. A folder's modification time changes when a name in it is
+added, removed or renamed; reading it costs a microsecond or two. Never raises for the state of the disk: a folder that cannot
+be read is empty.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which addresses may be fetched from: one spelling for URLs, and the IP addresses that a host may resolve to.
 
-A URL is asked about, matched with patterns and fetched in the same canonical spelling. A page may name any host, and a host's
-owner may let it resolve to any address: also to this machine, to the network that it stands in, and to the service from which
-a cloud machine gets its keys.
+Approval, patterns and the request all use the same canonical spelling of a URL. A page may name any host, and a host's owner
+may let it resolve to any address: also to this machine, to its local network, and to the service from which a cloud machine
+gets its keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST = 2_048
 """Characters."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _OTHER_PORTS = range(1_024, 65_536)
-"""Below them are mail, files, remote shells: nothing that serves pages, but for 80 and 443."""
+"""Ports below them are for mail, files and remote shells; only 80 and 443 serve pages."""
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 
@@ -28,7 +28,7 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*
 def canonical(url: str) -> str:
     """`scheme://host[:port]/path[?query]`: lower case and punycode in the host, no default port, no `..`, no fragment.
 
-    What need not be escaped is not (RFC 3986, 6.2.2.2): `%61dmin` is `admin`; all other escapes are in upper case.
+    Needless escapes are decoded (RFC 3986, 6.2.2.2): `%61dmin` is `admin`; all other escapes are in upper case.
     Raises ValueError with the reason: only http(s); no user name; ports 80, 443, and from 1024 up.
     """
     import httpx  # noqa: PLC0415  (first use)
@@ -51,7 +51,7 @@ def canonical(url: str) -> str:
 
 
 def host_and_port(url: str) -> tuple[str, int]:
-    """Of a canonical URL; an IPv6 address without its brackets."""
+    """Return host and port of a canonical URL; an IPv6 address without its brackets."""
     scheme, _, rest = url.partition("://")
     site = re.split(r"[/?]", rest, maxsplit=1)[0]
     found = re.fullmatch(r"\[(.*)\](?::(\d+))?|([^:]*)(?::(\d+))?", site)
@@ -62,7 +62,7 @@ def host_and_port(url: str) -> tuple[str, int]:
 
 
 def site_of(url: str) -> str:
-    """Of a canonical URL: `scheme://host[:port]`."""
+    """Return the site of a canonical URL: `scheme://host[:port]`."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{re.split('[/?]', rest, maxsplit=1)[0]}"
 
@@ -186,7 +186,7 @@ _HOLDING_IPV4 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 """IPv4 addresses in IPv6 spelling, and those that a NAT64 gateway translates: what counts is the address inside."""
 
 _MAY_HOLD_IPV4 = (IPv6Network("64:ff9b:1::/48"), IPv6Network("::/96"))
-"""A network's own NAT64 prefixes, and the old IPv4-compatible spelling: refused as they are, save with `allow_private`."""
+"""A network's own NAT64 prefixes, and the old IPv4-compatible spelling: always refused, except with `allow_private`."""
 
 
 def is_address(host: str) -> bool:
@@ -199,7 +199,7 @@ def is_address(host: str) -> bool:
 
 
 def why_refused(address: str, *, allow_private: bool = False) -> str:
-    """What is wrong with connecting to an IP address; "" when nothing is. `allow_private` never opens a cloud's metadata."""
+    """Return the reason not to connect to an IP address, "" for none. `allow_private` never allows a cloud's metadata service."""
     try:
         ip = _innermost(ipaddress.ip_address(address))
     except ValueError:
@@ -226,7 +226,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def checked(host: str, port: int, *, allow_private: bool) -> list[str]:
-    """What `host` resolves to. Raises ToolError when one of the addresses must not be connected to, whichever it is."""
+    """Return the addresses of `host`. Raises ToolError when any one of them must not be connected to."""
     addresses = await resolve(host, port)
     for address in addresses:
         if why := why_refused(address, allow_private=allow_private):
@@ -245,7 +245,7 @@ def _innermost(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def _may_hold(ip: IPv4Address | IPv6Address) -> list[IPv4Address]:
-    """The IPv4 addresses that a gateway may read out of it: at the end, or around the ninth byte (RFC 6052)."""
+    """Return the IPv4 addresses that a gateway may extract from `ip`: at the end, or around the ninth byte (RFC 6052)."""
     if not isinstance(ip, IPv6Address) or not any(ip in network for network in _MAY_HOLD_IPV4):
         return []
     around = ip.packed[:8] + ip.packed[9:]

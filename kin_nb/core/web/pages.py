@@ -1,9 +1,9 @@
 """Pages over HTTP, and their text.
 
-Of every hop the host is resolved once, its addresses are checked, and the connection is made to one of those. No cookies, no
-keys, no proxy from the environment. What arrives is bounded in bytes, after decompression; the caller bounds the time.
+On every hop the host is resolved once, its addresses are checked, and the connection is made to one of them. No cookies, no
+keys, no proxy from the environment. The body is bounded in bytes, after decompression; the caller bounds the time.
 
-The text is Markdown of HTML, everything else as it is; characters that nobody sees are taken out.
+HTML becomes Markdown, other text stays as it is. Invisible characters are removed.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _MOST_ADDRESSES = 3
 """Addresses of one host that are tried."""
 
 Admits = Callable[[str], str]
-"""Given the canonical URL that a page redirects to: why it is not gone to, "" when it is."""
+"""Given the canonical URL that a page redirects to: the reason not to follow it, "" to follow it."""
 
 
 class _CutShortError(Exception):
-    """The body ended in the middle of what is compressed."""
+    """The body ended in the middle of compressed data."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Fetcher:
     proxy: str = ""
 
     async def fetch(self, url: str, admits: Admits) -> Fetched:
-        """`url` is canonical. Raises ToolError for whatever is no page that can be read."""
+        """Fetch a page. `url` is canonical. Raises ToolError when the answer is not a readable page."""
         for _ in range(MOST_HOPS + 1):
             found = await self._hop(url)
             if isinstance(found, Fetched):
@@ -94,7 +94,7 @@ class Fetcher:
         raise ToolError(f"Not fetched: more than {MOST_HOPS} redirects, the last one to {url}.")
 
     async def _hop(self, url: str) -> Fetched | str:
-        """The page, or the canonical URL that it redirects to."""
+        """Return the page, or the canonical URL that it redirects to."""
         import httpx  # noqa: PLC0415  (first use)
 
         host, port = host_and_port(url)
@@ -118,7 +118,7 @@ class Fetcher:
         raise AssertionError  # the last target has either answered or raised
 
     async def _targets(self, url: str, host: str, port: int) -> list[httpx.URL]:
-        """`url` with the addresses in the place of its host: nobody resolves the name a second time."""
+        """Return `url` once per address, with the address in place of the host, so that the name is not resolved a second time."""
         import httpx  # noqa: PLC0415  (first use)
 
         if self.proxy:
@@ -166,9 +166,9 @@ def _refusal(url: str, kind: str, length: str) -> str:
 
 
 async def _unpacked(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The body in pieces of bounded size, whatever it expands to.
+    """Yield the decompressed body in pieces of bounded size.
 
-    Raises ToolError for an encoding that was not asked for, and _CutShortError after the last piece of a body without end.
+    Raises ToolError for an encoding that was not asked for, and _CutShortError after the last piece of a truncated body.
     """
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding in {"", "identity"}:
@@ -195,7 +195,7 @@ async def _unpacked(response: httpx.Response) -> AsyncIterator[bytes]:
 
 
 async def _read(pieces: AsyncIterator[bytes]) -> tuple[bytes, bool]:
-    """At most MOST_BYTES, and whether there was more."""
+    """Return at most MOST_BYTES, and whether there was more."""
     body = bytearray()
     try:
         async for piece in pieces:
@@ -208,7 +208,7 @@ async def _read(pieces: AsyncIterator[bytes]) -> tuple[bytes, bool]:
 
 
 def _site(url: str) -> str:
-    """The Host header: host and port as the URL has them."""
+    """Return the Host header: host and port as in the URL."""
     return url.partition("://")[2].partition("/")[0]
 
 
@@ -237,7 +237,7 @@ _CHARSETS = re.compile(
     r"|big5(?:-hkscs)?|shift[_-]jis|sjis|euc-(?:jp|kr)|iso-2022-jp|mac(?:intosh|-roman)?",
     re.IGNORECASE,
 )
-"""What pages are written in. Python knows more codecs by name, and some of those are slow with hostile input."""
+"""Charsets that web pages use. Python knows more codecs by name, and some of those are slow with hostile input."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _DECLARED = re.compile(rb"""<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w-]{1,40})""", re.IGNORECASE)
 _DECLARED_IN_XML = re.compile(rb"""\s*<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([\w-]{1,40})""")
@@ -248,7 +248,7 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ue000-\uf8ff\U000e0000-\U000e0fff]"
 )
-"""Control characters, and what is drawn nowhere or turns a line around: text for the model that no person would see."""
+"""Control characters, and those that are invisible or reverse a line: they would give the model text that no person sees."""
 
 
 def is_text(content_type: str) -> bool:
@@ -257,7 +257,7 @@ def is_text(content_type: str) -> bool:
 
 
 async def readable(fetched: Fetched) -> tuple[str, str]:
-    """(title, text). Raises ToolError for a body that is no text, and for HTML that takes too long."""
+    """Return (title, text). Raises ToolError for a body that is not text, and for HTML that takes too long to convert."""
     kind, _, parameters = fetched.content_type.partition(";")
     kind = kind.strip().lower()
     is_html = kind in _HTML or (not kind and fetched.body[:_HEAD].lstrip()[:1] == b"<")
@@ -271,12 +271,12 @@ async def readable(fetched: Fetched) -> tuple[str, str]:
 
 
 def clean(text: str) -> str:
-    """`text` with plain line ends and without characters that nobody sees."""
+    """Return `text` with plain line ends and without invisible characters."""
     return _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _own_charset(head: bytes, kind: str, *, is_html: bool) -> str:
-    """What a page says of itself, "" for nothing. It can be read, so it is no UTF-16 whatever it says."""
+    """Return the charset that a page declares, "" for none. The declaration is readable as ASCII, so it cannot be UTF-16."""
     found = _DECLARED.search(head) if is_html else None
     if found is None and (is_html or kind.endswith("xml")):
         found = _DECLARED_IN_XML.match(head)
@@ -285,7 +285,7 @@ def _own_charset(head: bytes, kind: str, *, is_html: bool) -> str:
 
 
 def _body_text(body: bytes, parameters: str, own: str) -> str:
-    """The byte order mark counts first, then the server's word, then the page's own; else UTF-8, or what is left of it."""
+    """Decode a body by its byte order mark, else the server's charset, else the page's own, else UTF-8 with replacements."""
     for mark, charset in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(charset, "replace")
@@ -306,7 +306,7 @@ def _body_text(body: bytes, parameters: str, own: str) -> str:
 async def _markdown(html: str, url: str) -> tuple[str, str]:
     """(title, text), from a process that is killed when this is cancelled."""
     program = str(Path(__file__).with_name("to_markdown.py"))
-    argv = (sys.executable, "-P", program)  # -P: the modules beside it are not to be found under their short names
+    argv = (sys.executable, "-P", program)  # -P: modules in its folder must not be importable by their short names
     environment = child_environment(os.environ)
     process = await asyncio.create_subprocess_exec(*argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment)
     try:

@@ -26,7 +26,7 @@ _LONGEST_TEXT, _LONGEST_URL = 500, 2_048
 _DEEPEST, _MOST_PLACES = 4, 1_000
 _URLS, _TITLES, _SNIPPETS = ("url", "link", "href"), ("title", "name"), ("description", "snippet", "content", "body")
 _WEB = ("web", "webpages", "organic", "organic_results", "results", "items")
-"""Under which engines have what they found on the web, the surest first: beside it there may be videos, news, ads."""
+"""Field names under which engines put web results, the most certain first; other fields may hold videos, news, ads."""
 _REFUSED, _TOO_MANY = {401, 403}, 429
 
 _Path = tuple[str, ...]
@@ -57,7 +57,7 @@ def is_usable(settings: BaseToolConfig | None) -> bool:
 
 
 def engine_site(settings: SearchSettings) -> str:
-    """Where queries go: `https://HOST`, as far as the engine's address tells."""
+    """Return the site that gets the queries, `https://HOST`, as far as the engine's address shows it."""
     if not settings.url:
         return "https://duckduckgo.com"
     scheme, _, rest = settings.url.partition("://")
@@ -65,7 +65,7 @@ def engine_site(settings: SearchSettings) -> str:
 
 
 async def search(query: str, count: int, settings: SearchSettings) -> list[SearchHit]:
-    """At most `count`. Raises ToolError in words that say whether trying again helps. The caller bounds the time."""
+    """Return at most `count` hits. Raises ToolError with a text that says whether to try again. The caller bounds the time."""
     if settings.url:
         results = _results(await _ask(query, count, settings), settings.url)
     else:
@@ -89,14 +89,14 @@ def _duckduckgo(query: str, count: int) -> list[Any]:
     except TimeoutException as error:
         raise ToolError("DuckDuckGo did not answer in time. Try again later.") from error
     except DDGSException as error:
-        if "No results found" in str(error):  # how it says so, also when it was blocked
+        if "No results found" in str(error):  # ddgs's text for no results, also when it was blocked
             return []
         why = "the network is not available" if "dns" in str(error).lower() else "it refused, or the network is down"
         raise ToolError(f"DuckDuckGo was not reached: {why}.") from error
 
 
 async def _ask(query: str, count: int, settings: SearchSettings) -> Any:
-    """The engine's answer. Neither the query nor the key is in what is raised."""
+    """Return the engine's answer. Errors contain neither the query nor the key."""
     import httpx  # noqa: PLC0415  (first use)
 
     where = shown(settings.url)
@@ -143,7 +143,7 @@ def _check(status: int, where: str, variable: str) -> None:
 
 
 def _results(answer: Any, url: str) -> list[Any]:
-    """The list of an engine's answer that holds what it found on the web. Raises ToolError when there is no list at all."""
+    """Return the list of web results in an engine's answer. Raises ToolError when the answer has no list at all."""
     lists = list(_lists(answer))
     if not lists:
         raise ToolError(
@@ -153,7 +153,7 @@ def _results(answer: Any, url: str) -> list[Any]:
 
 
 def _rank(place: tuple[_Path, list[Any]]) -> tuple[bool, int, int, int]:
-    """The higher the likelier: it holds results; the best name on its way, and few others beside that; its length."""
+    """Rank a list, higher is likelier: whether it holds results; the best name on its path, then few other names; its length."""
     path, entries = place
     names = [_WEB.index(name) if name in _WEB else len(_WEB) for name in path]
     best = min(names, default=len(_WEB))
@@ -163,7 +163,7 @@ def _rank(place: tuple[_Path, list[Any]]) -> tuple[bool, int, int, int]:
 
 
 def _lists(answer: Any) -> Iterator[tuple[_Path, list[Any]]]:
-    """Each with the names that lead to it, in lower case; nearest first, within bounds."""
+    """Yield each list with the field names that lead to it, in lower case; nearest first, within bounds."""
     places: deque[tuple[_Path, Any]] = deque([((), answer)])
     for _ in range(_MOST_PLACES):
         if not places:
@@ -176,7 +176,7 @@ def _lists(answer: Any) -> Iterator[tuple[_Path, list[Any]]]:
 
 
 def _found(entry: Any) -> SearchHit | None:
-    """None for what has no title or no address on the web."""
+    """Read one result; None when it has no title or no web address."""
     if not isinstance(entry, dict):
         return None
     url, title, snippet = (_text(entry, names) for names in (_URLS, _TITLES, _SNIPPETS))

@@ -1,7 +1,7 @@
 """HTML on stdin, `{"title": ..., "text": ...}` on stdout: a program of its own, started by pages.py and killed by it.
 
-No parser of HTML is quick with whatever a page may hold, and a thread that never ends cannot be stopped: a process can.
-It imports nothing of kin_nb.
+Some pages make any HTML parser slow, and a thread that does not end cannot be stopped, but a process can.
+This program imports nothing of kin_nb.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from bs4 import BeautifulSoup, Tag
 from markdownify import ATX, MarkdownConverter
 
 SECONDS = 15
-"""Of the processor's time, should nobody be there any more to end this."""
+"""Seconds of processor time, a limit in case kin_nb is gone and cannot end this program."""
 _MEMORY = 2_000_000_000
 _ENOUGH = 300
-"""Characters from which a part of the page is taken for what the page is about."""
+"""Characters that a part of the page needs to count as its main content."""
 _UNREAD = ("script", "style", "noscript", "template", "svg", "math", "canvas", "iframe", "object", "head", "title")
 _AROUND = ("nav", "footer", "aside")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -29,7 +29,7 @@ _PERMALINKS = {"¶", "#", "§", "🔗", ""}
 
 
 class _Converter(MarkdownConverter):
-    """Links keep their address and nothing else; those within the page, and pictures, are their text."""
+    """Keep of a link its text and address; of a link within the page, and of a picture, only the text."""
 
     def convert_a(self, el: Any, text: str, parent_tags: set[str]) -> str:
         target = str(el.get("href") or "").strip()
@@ -45,7 +45,7 @@ class _Converter(MarkdownConverter):
 
 
 def page(html: str) -> dict[str, str]:
-    """The title, and the main part as Markdown: what <main> or the only <article> holds, else all but the frame around."""
+    """Return the title, and the main part as Markdown: <main>, or the only <article>, else all except the page's frame."""
     soup = BeautifulSoup(html, "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     for element in soup.find_all(_is_unread):

@@ -93,7 +93,7 @@ _TRIES = 3
 def choose_question_channel(
     io: CellOutput, *, run: TapRun, submit_main: SubmitMain, place: Callable[[Question], CardPlace]
 ) -> AskQuestion:
-    """As `choose_channel`, KIN_APPROVAL included; where approvals are refused, `nobody` answers. One question at a time."""
+    """Choose as `choose_channel` does, KIN_APPROVAL included. Where approvals are refused, so are questions. One at a time."""
     return _QuestionChannel(io, run, submit_main, place)
 
 

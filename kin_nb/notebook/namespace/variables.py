@@ -33,7 +33,7 @@ _SHORT = 200
 
 
 class VariableRow(BaseModel):
-    """`memory`: bytes, None when unknown. `problem`: why not all could be told, "" when it could."""
+    """`memory`: bytes, None when unknown. `problem`: why the description is incomplete, "" when it is complete."""
 
     name: str
     type: str

@@ -137,7 +137,7 @@ class ProgressCounter:
 
 
 def _print(rows: Sequence[NotebookResult], how: BatchOptions, out: Path, *, told: bool) -> None:
-    """`told`: each notebook's own report was printed as it came."""
+    """`told`: each notebook's report was already printed when it arrived."""
     if how.report == "json":
         say(results_json(rows))
     elif how.report == "junit":

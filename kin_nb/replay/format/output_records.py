@@ -100,7 +100,7 @@ def record_id(carried: dict[str, Any]) -> str:
 
 
 def backed_up_records(nb: Any) -> Iterator[dict[str, Any]]:
-    """As outputs have it, unverified: only the shape is checked."""
+    """Data from an output's metadata, unverified: only the shape is checked."""
     for cell in nb["cells"]:
         for output in cell.get("outputs", []):
             metadata = output.get("metadata")

@@ -73,7 +73,7 @@ class HiddenText:
         return f"text hidden, because this notebook was saved with redactions (cell {self.number})"
 
     def failure(self, index: int, name: str, text: str) -> str:
-        """How the cell at `index` failed: the exception's class, which is text too where it is no plain name, and its text."""
+        """Describe how the cell at `index` failed: the exception's class and text. A class that is not a plain name is text too."""
         if not self.covers(index):
             return f"{name}: {text}"
         return f"{name}, {self.reason}" if name.isidentifier() else self.reason

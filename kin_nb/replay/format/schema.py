@@ -35,7 +35,7 @@ _LARGEST = 2**53 - 1
 
 
 def format_schema() -> dict[str, Any]:
-    """JSON Schema 2020-12. The root is a notebook; `$defs` has what stands in files and cells of other kinds too."""
+    """Return the JSON Schema 2020-12. The root is a notebook; `$defs` also describes sidecar files and other kinds of cells."""
     models = (TurnRecord, UndoRecord, ClearRecord, CompactRecord, RecordedStep, SessionMeta)
     _, made = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     # the session's own fields are short: none of them is ever stored elsewhere
@@ -63,7 +63,7 @@ def format_schema() -> dict[str, Any]:
 
 
 def _stored(value: Any, *, texts: bool) -> Any:
-    """As it is stored: texts may stand elsewhere, whole numbers are those that JavaScript has, and nothing is unknown."""
+    """The stored form: long texts may be references, integers are in JavaScript's range, unknown fields are rejected."""
     if isinstance(value, list):
         return [_stored(item, texts=texts) for item in value]
     if not isinstance(value, dict):

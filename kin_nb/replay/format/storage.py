@@ -26,14 +26,14 @@ def sidecar_name(notebook: Path) -> str:
 
 
 def claimed_sidecar(nb: Any) -> str:
-    """The sidecar's name as the notebook claims it, "" when there is none, or when it is no plain name of a file."""
+    """Return the sidecar's name that the notebook claims, "" when it claims none or when that is not a plain file name."""
     kin = nb["metadata"].get("kin")
     name = kin.get(SIDECAR_KEY) if isinstance(kin, dict) else None
     return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
 
 
 def attach_sidecar(nb: Any, read: Callable[[str], Any]) -> None:
-    """Put the texts back. `read` gives the JSON value of a file beside the notebook, or raises UnreadableNotebookError.
+    """Insert the sidecar's texts. `read` returns the JSON value of a file next to the notebook, or raises UnreadableNotebookError.
 
     A sidecar that is missing or damaged is left out: whoever needs one of its texts says that it is not there. Texts
     are known by their hash, so no file can bring others.
@@ -56,7 +56,7 @@ def stored_texts(holder: Any) -> dict[str, Any]:
 
 
 def claimed_session(sidecar: Any) -> str:
-    """As a file's JSON value claims it, "" for what is no sidecar."""
+    """Return what a file's JSON value claims, "" when it is not a sidecar."""
     kin = sidecar.get("kin") if isinstance(sidecar, dict) and isinstance(sidecar.get("blobs"), dict) else None
     session = kin.get("session") if isinstance(kin, dict) else None
     return session if isinstance(session, str) else ""
@@ -191,7 +191,7 @@ def _is_embedded(value: Any) -> bool:
 
 
 def _parsed(body: str) -> Any:
-    """None for what is no JSON, or holds what no recording has."""
+    """Return None for text that is not JSON, or holds a value that a recording never has."""
     try:
         return json.loads(body, parse_constant=lambda _: None)
     except (ValueError, RecursionError):

@@ -121,7 +121,7 @@ def _follows(key: str, value: str) -> bool:
 
 
 def _regular(path: Path, most: int = _LARGEST) -> str | None:
-    """Of a file that a link may lead to; None for what is no file, is larger, or cannot be read."""
+    """Return the content of a file, following links; None when it is not a file, is larger, or cannot be read."""
     try:
         if not path.is_file() or path.stat().st_size > most:
             return None

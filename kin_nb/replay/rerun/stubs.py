@@ -180,7 +180,7 @@ def apply_changes(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
     """Change the files of the workspace at `root` as recorded; return path -> reason for those that a recording cannot restore.
 
     A file is written only where its content comes out to the byte, by its hash. One that is not now what it was then
-    stays as it is, as undo has it (core.session.file_history), and is not among those returned.
+    stays as it is, as with undo (core.session.file_history), and is not among those returned.
     """
     return _written(root, changes, workspace_store(root))[0]
 

@@ -79,7 +79,7 @@ def copy_workspace(
 ) -> WorkspaceCopy:
     """Fill `folder` (made here) from `copied_top(workspace, commit)`. The original is only read.
 
-    `branch`: the one to be on, as Clone has it. `linked`: with links to virtual environments. Raises ReplayError when
+    `branch`: the branch to check out, as in Clone. `linked`: with links to virtual environments. Raises ReplayError when
     `workspace` is not a folder, is not in a repository with `commit`, holds more than `most`, or cannot be copied.
     """
     # the path is the recording's word: of any length, and with what a terminal obeys
@@ -166,7 +166,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _leaving_out(copy: Path, *, linked: bool) -> Callable[[str, list[str]], set[str]]:
-    """For copytree: what is no work, the copy itself, kin_nb's own folder with its keys, and pipes, sockets, devices.
+    """For copytree, ignore build products, the copy itself, kin_nb's own folder with its keys, and pipes, sockets, devices.
 
     Folders are identified by inode: any link may have led to them.
     """

@@ -214,7 +214,7 @@ def _as_named(played: PlayResult, copied: Path, folder: Path) -> PlayResult:
 
 
 def _lines(process: subprocess.Popen[bytes], deadline: float) -> Iterator[dict[str, Any] | None]:
-    """What it says, as it comes; None when the time is over. What is no line of the worker's is left out."""
+    """Yield the worker's messages as they arrive, None when the time is over. Other lines are ignored."""
     rest, stdout = b"", cast("IO[bytes]", process.stdout)
     with selectors.DefaultSelector() as selector:
         selector.register(stdout, selectors.EVENT_READ)

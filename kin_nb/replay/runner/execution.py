@@ -30,8 +30,8 @@ _LAUNCH = (
     "import sys\nif not sys.path[0]: del sys.path[0]\nimport runpy\n"
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
-"""As `-m`, but a module beside the notebook is not taken for the kernel; later IPython puts that folder first, for cells. (-P
-would keep it from that; where PYTHONSAFEPATH is set the folder is not on the path at all.)"""
+"""Like `-m`, but a module next to the notebook is not mistaken for the kernel. IPython later puts that folder first on the path,
+for cells. (-P would prevent that; with PYTHONSAFEPATH the folder is not on the path at all.)"""
 
 _LONGEST_SOCKET = 90
 """Bytes of the connection file's path: a socket's is a little longer."""
@@ -174,10 +174,10 @@ def run_cells(
     on_progress: OnProgress | None,
     hidden: HiddenText = NOTHING_HIDDEN,
 ) -> tuple[int | None, str]:
-    """Run `nb` in place; the index of the cell that stopped it and why, (None, "") when none did.
+    """Run `nb` in place. Return the index of the cell that stopped it and why, (None, "") when no cell did.
 
-    Unless in playback the agent's own calls bind its variables, so the cells that do so in playback are left out. Nothing
-    is told of what the cells that `hidden` covers show.
+    Outside playback the agent's own calls bind its variables, so the cells that do this in playback are skipped. The output
+    of cells that `hidden` covers is not reported.
     """
     from nbclient.exceptions import (  # noqa: PLC0415  (first use)
         CellExecutionError,

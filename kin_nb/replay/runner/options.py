@@ -61,10 +61,10 @@ class ReplayOptions:
 
 
 def select_notebooks(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """The notebooks, each once, and those of patterns that were left out because they have nothing of kin_nb in them.
+    """Return the notebooks, each once, and the matches of patterns that were left out because they do not use kin_nb.
 
-    Of a pattern (`**` is any folders) sorted and without checkpoints. A name that is no pattern, or that a file has, is taken
-    as it is. Raises ReplayError for a pattern that nothing matches.
+    The matches of a pattern (`**` is any folders) are sorted, without checkpoints. A name that is not a pattern, or that is the
+    name of a file, is taken verbatim. Raises ReplayError for a pattern that nothing matches.
     """
     named: dict[Path, Path] = {}
     ordinary: dict[Path, Path] = {}
@@ -118,7 +118,7 @@ def _expanded(pattern: str) -> Iterator[str]:
 
 
 def _has_prompts(path: Path) -> bool:
-    """Also where a cleaner took the recording: that one must fail. What is no JSON, or cannot be read, fails by itself."""
+    """Whether a notebook uses kin_nb. True also without its recording (a cleaner removed it) or unreadable: both must fail."""
     try:
         content = path.read_bytes()
         if _OURS.search(content) is None:

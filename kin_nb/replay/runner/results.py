@@ -246,7 +246,7 @@ def not_applied(executed: Any, hidden: HiddenText = NOTHING_HIDDEN) -> tuple[str
 
 
 def _told(executed: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(index of the cell, `metadata.kin`) of each output that has it."""
+    """Yield (index of the cell, `metadata.kin`) for each output that has this metadata."""
     for index, cell in enumerate(executed["cells"]):
         for output in cell.get("outputs", []):
             kin = (output.get("metadata") or {}).get("kin")
@@ -265,7 +265,7 @@ def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[T
 
 
 def _met(found: tuple[int, dict[str, Any]] | None, hidden: HiddenText, *, tools: bool) -> tuple[CallKind, str]:
-    """How the call or undo came out that an output tells of, and the detail; `found` as `_told` has it."""
+    """Return the outcome of the call or undo that an output reports, and the detail. `found`: an item of `_told`."""
     if found is None:
         return "not run", "this run has no output of it"
     index, kin = found

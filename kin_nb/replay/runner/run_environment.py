@@ -163,7 +163,7 @@ def copy_for_run(path: Path, workspace: Path, recording: Recording, top: Path) -
 
 
 def _away_from_other_repositories(env: Mapping[str, str], root: Path) -> dict[str, str]:
-    """Without what names a repository, as git's hooks have it; and git looks for none above `root`, where the copy is."""
+    """Remove the variables that name a repository (git hooks set them), and stop git from searching above `root`, the copy."""
     return {name: value for name, value in env.items() if name not in _OF_A_REPOSITORY} | {
         "GIT_CEILING_DIRECTORIES": str(root)
     }
@@ -209,7 +209,7 @@ class ScratchCopy:
 
     @classmethod
     def create(cls, found: FoundRecording) -> ScratchCopy:
-        """A new one for this kernel, in which it works until `close`. Raises ReplayError when there is no workspace."""
+        """Make a copy in which this kernel works until `close`. Raises ReplayError when the workspace does not exist."""
         path = found.path.resolve()
         workspace = workspace_of(path, found.recording)
         temporary = tempfile.TemporaryDirectory(prefix="kin-scratch-", ignore_cleanup_errors=True)

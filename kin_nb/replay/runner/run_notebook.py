@@ -172,7 +172,7 @@ def replay_notebook(
             if not hidden:
                 raise
             raise ReplayError(f"{type(error).__name__}, {hidden.reason}") from None
-    if hidden:  # what the model is told and says now would be recorded in the new notebook
+    if hidden:  # the new notebook would record the texts sent to the model and its answers
         raise ReplayError(
             "Nothing was run: --live records everything again, and this notebook was saved with redactions "
             f"(cell {hidden.number}).\n"

@@ -154,7 +154,7 @@ class _Reader(HTMLParser):
 
 
 def _parts(text: str) -> list[_Part]:
-    """What is behind the last `>` is no whole tag: html.parser, which would look for its end again and again, never sees it."""
+    """Split a page. html.parser never sees the text after the last `>`: it would search for the end of that tag repeatedly."""
     reader = _Reader(text[: text.rfind(">") + 1])
     read, inside = reader.read, reader.cdata_elem
     if inside is None and (begins := re.compile("<[a-zA-Z/!?]").search(text, read)):

@@ -108,7 +108,7 @@ class NotebookRedactor:
         """The cells, from 1, whose code it was taken out of."""
 
     def text(self, text: str, where: str) -> str:
-        """Also what colours stand within: a text from which that goes loses its colours."""
+        """Redact `text`, also where color codes split a match: a text that is redacted loses its colors."""
         bare = COLOR.sub("", text) if "\x1b" in text else text
         if bare != text and (clean := self._cleaned(bare, where)) != bare:
             return clean
@@ -182,7 +182,7 @@ class NotebookRedactor:
     def _shown(self, kind: str, item: Any, where: str) -> Any:
         if _ENCODED.match(kind):
             return item
-        if isinstance(item, str) and kind.startswith(_MARKUP):  # first as it reads: to the letter a part may be there
+        if isinstance(item, str) and kind.startswith(_MARKUP):  # as displayed first: matches may be escaped
             look = NotebookRedactor(self._patterns, self._secrets).plain
             item = clean_markup(item, lambda text: self.text(text, where), look=look)
         return self._everything(item, where)
@@ -419,7 +419,7 @@ def turn_without_results(turn: TurnRecord) -> TurnRecord:
 
 def _without_result(call: RecordedCall) -> RecordedCall:
     gone: dict[str, Any] = {"images": (), "files": _without_patches(call.files)}
-    if call.status in ("ok", "error") and call.output:  # of any other call it is no result, but why there is none
+    if call.status in ("ok", "error") and call.output:  # else it says why there is no result
         gone |= {"output": "", "hint": "", "no_undo": "", "withheld": sha256(call.result)}
     return call.model_copy(update=gone)
 

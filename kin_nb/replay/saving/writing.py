@@ -1,4 +1,4 @@
-"""Writing a session notebook: at once or not at all, and never over what only the file there, or a page that is open, holds."""
+"""Write a session notebook: completely or not at all, and never over content that only the existing file or an open page has."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def write_notebook(
     """Write `nb` to `path`, with its sidecar where it names one; returns `path`. An existing file keeps its mode, a link stays one.
 
     Raises RecordingError when `path` is `open_file`, the notebook that a front end has open (it would overwrite ours or
-    lose its own changes); when another file stands there that is no session notebook; when that holds
-    turns or undos that `nb` has not, or what a later version wrote; when no sidecar can have its name, or another file has it;
-    and when more would be written than is read again.
-    nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written. `made_from`: the file whose
-    cells `nb` has. `replacing`: any file may be replaced.
+    lose its own changes); when the existing file is not a session notebook, holds turns or undos that `nb` lacks, or was
+    written by a later version; when the sidecar's name is impossible or belongs to another file; and when the result would be
+    too large to read again.
+    Raises nbformat.ValidationError when `nb` is not a valid notebook, OSError when it cannot be written. `made_from`: the file
+    whose cells `nb` has. `replacing`: any file may be replaced.
     """
     import_nbformat()
     import nbformat  # noqa: PLC0415  (first use)
@@ -71,16 +71,16 @@ def write_notebook(
 
 
 def has_separate_storage(nb: Any) -> bool:
-    """Whether the file keeps the recording elsewhere than memory does: in a sidecar, or in a cell."""
+    """Whether the file stores the recording outside the notebook's metadata: in a sidecar, or in a cell."""
     kin = nb["metadata"].get("kin")
     return (isinstance(kin, dict) and SIDECAR in kin) or any(map(is_recording_cell, nb["cells"]))
 
 
 def _with_sidecar(path: Path, text: bytes, sidecar: Sidecar, before: Sidecar | None) -> list[tuple[Path, bytes]]:
-    """What to write, in order, so that the notebook is whole at every moment, the old as the new: a text more does no harm.
+    """Return the files to write, in an order that keeps the notebook complete at every moment (extra texts do no harm).
 
-    `before`: the sidecar that is named there now. Raises RecordingError when a file has its name that is no sidecar, or
-    another notebook's.
+    `before`: the sidecar that the notebook on disk names. Raises RecordingError when a file with the sidecar's name is not a
+    sidecar, or is another notebook's.
     """
     name = sidecar.path.name
     held = _value(sidecar.path)
@@ -100,7 +100,7 @@ def _with_sidecar(path: Path, text: bytes, sidecar: Sidecar, before: Sidecar | N
 
 
 def _sidecar_before(path: Path) -> Sidecar | None:
-    """What the notebook that is there now names as its own."""
+    """Return the sidecar that the notebook on disk names as its own."""
     with suppress(UnreadableNotebookError):
         there = load_notebook(path)
         name = claimed_sidecar(there)
@@ -109,10 +109,10 @@ def _sidecar_before(path: Path) -> Sidecar | None:
 
 
 def _needless_sidecar(before: Sidecar | None, path: Path, now: Sidecar | None) -> Path | None:
-    """That of the notebook that is there now, unless another names it: what was taken out since must not stay in it.
+    """Return the sidecar to delete: the old one, unless another notebook names it. Text that was redacted must not stay in it.
 
-    It has another name than `now` where the notebook was renamed. A notebook may name any file as its own: only a sidecar
-    of its session goes, or what was one, by its name.
+    Its name differs from that of `now` when the notebook was renamed. A notebook may name any file as its own, so only a
+    sidecar of the same session is deleted, or a file whose name says that it was one.
     """
     if before is None or (now is not None and before.path == now.path) or not before.path.is_file():
         return None
@@ -142,14 +142,14 @@ def _other_that_names(sidecar: str, path: Path) -> Path | None:
         try:
             text = other.read_bytes()
         except OSError:
-            return other  # it may
+            return other  # it may use the sidecar
         if any(name in text for name in written):
             return other
     return None
 
 
 def _readable(path: Path, text: str) -> bytes:
-    """What to write. Raises RecordingError when it is more than is read again."""
+    """Return the bytes to write. Raises RecordingError when they are too many to be read again."""
     data = _bytes(text)
     if len(data) > MAX_BYTES:
         raise RecordingError(
@@ -160,12 +160,12 @@ def _readable(path: Path, text: str) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """UTF-8 has no bytes for a lone surrogate; JSON has an escape, which is Python's, and they occur only in strings."""
+    """Encode JSON as UTF-8; lone surrogates, which occur only in strings and have no UTF-8 form, become JSON escapes."""
     return text.encode(errors="backslashreplace")
 
 
 def _replace(files: Sequence[tuple[Path, bytes]]) -> None:
-    """Replace each of the files, in order and at once, when all of them are on the disk."""
+    """Replace the files, in order and each atomically, once the new content of all of them is on the disk."""
     written: list[Path] = []
     try:
         for path, data in files:
