@@ -25,11 +25,11 @@ IGNORE_OUTPUT_TAG = "nbval-ignore-output"
 
 
 BINDING_HEADER = "# What the agent ran here"
-"""How such a cell begins, for where tags are not known."""
+"""The first line of such a cell, for tools that do not know the tag."""
 
 
 RAISES_TAG = "raises-exception"
-"""Jupyter's tag of a cell that may fail: nbclient, nbval and JupyterLab's Run All go past it. papermill fails at its end."""
+"""Jupyter's tag of a cell that may fail: nbclient, nbval and JupyterLab's Run All continue after it. papermill fails at its end."""
 
 
 _NOT_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -37,9 +37,9 @@ _NOT_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 @dataclass(frozen=True)
 class _PythonCall:
-    """`bound`: the names of the variables that it bound or deleted. `failed`: it ended in an exception.
+    """A recorded call that ran Python. `bound`: the variables that it bound or deleted. `failed`: it ended in an exception.
 
-    `timeout`: the seconds that it might take, None: as many as it needed.
+    `timeout`: its limit in seconds, None for no limit.
     """
 
     code: str
@@ -56,32 +56,32 @@ class BindingCode:
 
     @property
     def code(self) -> str:
-        """As the agent wrote it."""
+        """Return the code as the agent wrote it."""
         return "\n\n".join(call.code for call in self.calls)
 
     @property
     def failed(self) -> bool:
-        """Whether it ended in an exception when the agent ran it."""
+        """Whether the code ended in an exception when the agent ran it."""
         return self.calls[-1].failed
 
     @property
     def may_fail(self) -> bool:
-        """Whether `source` ends in an exception too: the code failed, and does not compile."""
+        """Whether `source` fails too: the code failed, and does not compile."""
         return self.failed and catching_errors(self.code) is None
 
     @property
     def source(self) -> str:
-        """The code to run: of code that failed, `tolerant` where that is possible."""
+        """Return the code to run. Code that failed is wrapped to catch its error where possible (`catching_errors`)."""
         return (catching_errors(self.code) if self.failed else None) or self.code
 
     @property
     def bound(self) -> tuple[str, ...]:
-        """The names of the variables that it bound or deleted, each once."""
+        """Return the names of the variables that the code bound or deleted, each once."""
         return tuple(dict.fromkeys(name for call in self.calls for name in call.bound))
 
     @property
     def timeout(self) -> int | None:
-        """The seconds that all of it may take; None: no limit."""
+        """Return the limit in seconds for all of the code; None for no limit."""
         limits = [call.timeout for call in self.calls if call.bound]
         known = [limit for limit in limits if limit is not None]
         return sum(known) if known and len(known) == len(limits) else None
@@ -101,9 +101,9 @@ def remove_binding_cells(nb: Any) -> None:
 
 
 def add_binding_cells(nb: Any, held: Mapping[int, Sequence[SessionRecord]], folder: str) -> None:
-    """Directly after a cell whose last run bound variables: that code. `records_by_cell`: by index, the records of a cell.
+    """Add, directly after each cell whose last run bound variables, a cell with that code. `held`: records by the cell's index.
 
-    `folder`: the workspace's, from the notebook's.
+    `folder`: the workspace, relative to the notebook's folder.
     """
     imports: dict[str, str] = {}
     new: dict[int, list[Any]] = {}
@@ -119,12 +119,12 @@ def add_binding_cells(nb: Any, held: Mapping[int, Sequence[SessionRecord]], fold
 
 
 def _binding_cell_id(turn: TurnRecord) -> str:
-    """The id of the first cell that `add_binding_cells` makes for `turn`."""
+    """Return the id of the first cell that `add_binding_cells` makes for `turn`."""
     return f"bound-{turn.id[:8]}"
 
 
 def has_binding_cell(nb: Any, turn: TurnRecord, folder: str) -> bool:
-    """Whether a cell of `nb` that saving made binds the variables of `turn`: by its id, else by the code in it."""
+    """Whether `nb` has a binding cell for `turn`, found by its id, else by its code."""
     own_id = re.compile(rf"{re.escape(_binding_cell_id(turn))}(-\d+)?")
     codes = [f"\n{BindingCode((ran,)).source}\n" for ran in _python_calls(turn, folder) if ran.bound]
     return any(
@@ -135,10 +135,10 @@ def has_binding_cell(nb: Any, turn: TurnRecord, folder: str) -> bool:
 
 
 def binding_code(turn: TurnRecord, folder: str, imports: dict[str, str]) -> list[BindingCode]:
-    """The code of `turn` that bound variables, by the cell that it takes. `folder`: the workspace's, from the notebook's.
+    """Return the code of `turn` that bound variables, one item per cell. `folder`: the workspace, relative to the notebook's.
 
-    `imports`: import statements of code before it that bound no variable, by the name that each binds. Those that the
-    code needs come with it, and are removed from `imports`.
+    `imports`: import statements of earlier code that bound no variable, by the name that each binds. Those that the code
+    needs are added to it, and removed from `imports`.
     """
     parts: list[BindingCode] = []
     for ran in _binding(turn, folder, imports):
@@ -151,7 +151,7 @@ def binding_code(turn: TurnRecord, folder: str, imports: dict[str, str]) -> list
 
 
 def collect_imports(turns: Iterable[TurnRecord], folder: str) -> dict[str, str]:
-    """The import statements of all code that these turns ran, by the name that each binds."""
+    """Return the import statements of all code that these turns ran, by the name that each binds."""
     found: dict[str, str] = {}
     for turn in turns:
         for ran in _python_calls(turn, folder):
@@ -160,9 +160,9 @@ def collect_imports(turns: Iterable[TurnRecord], folder: str) -> dict[str, str]:
 
 
 def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator[_PythonCall]:
-    """The code that bound variables, each after the imports that it needs from code that did not.
+    """Yield the code that bound variables, preceded by the imports that it needs from other code.
 
-    `imports`: those statements by the name that they bind; a module counts as no variable. Kept up to date.
+    `imports`: those statements by the name that they bind; modules do not count as variables. Updated in place.
     """
     for ran in _python_calls(turn, folder):
         if not ran.bound:
@@ -187,7 +187,7 @@ def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_PythonCall]:
 
 
 def _arguments(call: RecordedCall) -> dict[str, Any]:
-    """What it was called with, {} when the record does not say."""
+    """Return the call's arguments, {} when the record lacks them."""
     with suppress(ValueError, RecursionError):
         arguments = json.loads(call.arguments if call.edited_arguments is None else call.edited_arguments)
         if isinstance(arguments, dict):
@@ -212,7 +212,7 @@ def _imports(code: str) -> dict[str, str]:
 
 
 def _tree(code: str) -> ast.Module | None:
-    """None for what does not compile: `from __future__` imports must come first, for one."""
+    """Parse the code; None when it does not compile (for example a `from __future__` import that is not first)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the code's own warnings were shown when it ran
         with suppress(*_NOT_CODE):
@@ -222,9 +222,9 @@ def _tree(code: str) -> ast.Module | None:
 
 
 def catching_errors(code: str) -> str | None:
-    """`code`, which failed when it ran, as code that prints the error and ends: papermill knows no tag for what may fail.
+    """Wrap code that failed so that it prints its error and ends normally: papermill has no tag for cells that may fail.
 
-    None where that cannot be: code that does not compile. What it binds stays bound, and no other name is.
+    Return None for code that does not compile. The wrapper binds no names of its own.
     """
     tree = _tree(code)
     if tree is None:
@@ -258,18 +258,18 @@ def _is_future(node: ast.stmt) -> bool:
 
 
 def _is_text(node: ast.AST) -> TypeGuard[ast.expr]:
-    """A string, whose further lines are not indented: that would change it."""
+    """Whether the node is a string, whose continuation lines must not be indented: that would change it."""
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
 
 
 def _shortened(bound: Sequence[str]) -> list[str]:
-    """Each name, and how many more there are than a line should have."""
+    """Return the names that fit on a line, and the number of the others."""
     more = len(bound) - MOST_NAMES
     return [*bound[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])]
 
 
 def _cell(nb: Any, part: BindingCode, cell_id: str) -> Any:
-    """What it shows is in the turn's cards already, so nothing is kept of that, and nbval compares nothing."""
+    """Make the cell, without outputs: the turn's cards show them already, so nbval has nothing to compare."""
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
     names = ", ".join(dict.fromkeys(name for call in part.calls for name in _shortened(call.bound)))
@@ -277,5 +277,5 @@ def _cell(nb: Any, part: BindingCode, cell_id: str) -> Any:
     lines = ["%%python"] if is_kin_kernel(nb) else []
     tags = [BINDING_TAG, IGNORE_OUTPUT_TAG, *([RAISES_TAG] if part.may_fail else [])]
     cell = new_code_cell("\n".join([*lines, head, part.source]), id=cell_id, metadata={"tags": tags})
-    cell["execution_count"] = 1  # nbval runs it anyway, but takes a cell without for one that was never run
+    cell["execution_count"] = 1  # nbval runs it anyway, but treats a cell without a count as never run
     return cell

@@ -45,15 +45,15 @@ class CellEntry:
 
     @property
     def shown(self) -> tuple[SessionRecord, ...]:
-        """What the cell shows: what its last run made that was asked with the text that it has now."""
+        """Return the records that the cell shows: those of its last run with its present text."""
         return last_run(self.records, self.key)
 
 
 @dataclass(frozen=True)
 class NewRecord:
-    """A record that was made in this kernel, by the session of that name, and what its output carries, if anything.
+    """A record that the session `session` made in this kernel, with the metadata of its output, if any.
 
-    `meta`: of that session, None where it is the notebook's, as the book knows it.
+    `meta`: that session's metadata, None where it is the notebook's own, which the book knows.
     """
 
     record: SessionRecord
@@ -64,9 +64,9 @@ class NewRecord:
 
 @dataclass(frozen=True)
 class RecordedConversation:
-    """What is sent, oldest first; the last turn may be cut short. `missing_ids`: ids of what should be there and is nowhere.
+    """The records sent to the model, oldest first; the last turn may be truncated. `missing_ids`: records that were not found.
 
-    `uncut`: the same with all of the last turn.
+    `uncut`: the same records, with the complete last turn.
     """
 
     sent: tuple[Sent, ...] = ()
@@ -75,7 +75,7 @@ class RecordedConversation:
 
     @property
     def turns(self) -> tuple[TurnRecord, ...]:
-        """All of each, as it was recorded."""
+        """Return the complete turns, as they were recorded."""
         return tuple(each for each in self.uncut if isinstance(each, TurnRecord))
 
 
@@ -117,9 +117,9 @@ class Book:
 
     @classmethod
     def collect(cls, nb: Any) -> Book:
-        """All that `nb` holds, every hash checked. Raises RecordingError naming what was changed.
+        """Collect all records of `nb` and check every hash. Raises RecordingError that names the changed record.
 
-        Cells that lost their outputs hold what another output keeps of them.
+        A cell that lost its outputs gets its records from the copy that another output keeps.
         """
         saved, held, no_metadata = _held(nb)
         known = {record.id for record in held.recording.records}
@@ -158,17 +158,17 @@ class Book:
 
     @classmethod
     def of_records(cls, records: Iterable[SessionRecord]) -> Book:
-        """Without cells of a notebook: for the conversation of a recording."""
+        """Make a book without cells, to read the conversation of a recording."""
         return cls([CellEntry(None, "", sort_records(records))])
 
     @property
     def has_answers(self) -> bool:
-        """Whether a record tells of a turn, or is one: a clear that came first tells of none."""
+        """Whether any record is a turn or refers to one. A clear before the first turn does not."""
         return any(not isinstance(record, ClearRecord) for record in self.records.values())
 
     @property
     def recording(self) -> Recording:
-        """All of it as one recording. Raises NoRecordingError when the book is empty."""
+        """Return all records as one recording. Raises NoRecordingError when the book is empty."""
         if not self.records:
             reason, _, advice = self.no_metadata.partition("\n")
             raise NoRecordingError(
@@ -180,17 +180,17 @@ class Book:
 
     @property
     def records_by_cell(self) -> dict[int, tuple[SessionRecord, ...]]:
-        """By the index of a cell, its records."""
+        """Return each cell's records by the cell's index."""
         return {cell.number - 1: cell.records for cell in self.cells if cell.records}
 
     @property
     def shown(self) -> tuple[SessionRecord, ...]:
-        """What all cells show together: of one that was asked again its last answer, without the undo that made room for it."""
+        """Return the records that all cells show. A retried cell shows its last answer, without the undo before it."""
         runs = [cell.shown for cell in self.cells]
         return sort_records(record for run in runs for record in (run[1:] if _makes_room(run) else run))
 
     def cell(self, cell_id: str | None) -> CellEntry | None:
-        """The cell of that id."""
+        """Return the cell with this id."""
         return next((cell for cell in self.cells if cell_id and cell.cell_id == cell_id), None)
 
     def with_new(self, more: Iterable[NewRecord]) -> Book:
@@ -205,7 +205,7 @@ class Book:
             sessions[record.id] = made.session
             home = next((n for n, cell in enumerate(cells) if record.cell_id and cell.cell_id == record.cell_id), None)
             if home is None:
-                key = record.key if record.cell_id else ""  # without an id a cell is no other's
+                key = record.key if record.cell_id else ""  # a record without a cell id cannot belong to another cell
                 cells.append(CellEntry(record.cell_id, key, (record,), made.session))
             else:
                 others = [each for each in cells[home].records if each.id != record.id]
@@ -215,23 +215,23 @@ class Book:
         return replace(self, cells=cells, output_records=carried, sessions=sessions, meta=meta)
 
     def with_records_of(self, before: Book) -> Book:
-        """With what was known `before` the notebook was read again, and it has lost since."""
+        """Add the records that were known `before` the notebook was read again and that it has lost since."""
         known = [(cell, record) for cell in before.cells for record in cell.records if record.id not in self.records]
         return self.with_new(
             NewRecord(record, before.sessions[record.id], before.output_records.get(record.id)) for _, record in known
         )
 
     def head(self, session: str = "") -> SessionRecord | None:
-        """The record that a conversation ends with: of the highest `seq`. Of two branches that ends in the upper cell.
+        """Return the last record of a conversation, by `seq`. Of two equally late ones, the one in the upper cell.
 
-        Of two in one cell it is the one that the cell shows.
+        In one cell, the one that the cell shows.
         """
         own = [[each for each in cell.records if self.sessions[each.id] == session] for cell in self.cells]
         last = [max(reversed(records), key=lambda record: record.seq) for records in own if records]
         return max(last, key=lambda record: record.seq, default=None)
 
     def conversation(self, at: SessionRecord | None) -> RecordedConversation:
-        """Return what is sent with a prompt that follows `at` (None: nothing). Raises RecordingError for a circle of parents."""
+        """Return the conversation before a prompt that follows `at` (None: empty). Raises RecordingError for a cycle of parents."""
         if at is None:
             return RecordedConversation()
         sent: list[Sent] = []
@@ -262,9 +262,10 @@ class Book:
 def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str], moved: Mapping[str, str]) -> dict[str, str]:
     """Return the name of each record's session by the record's id.
 
-    `spoken`: of records that a cell asked with the text, or the options, that it has now. A cell may be a copy, or speak to
-    another session since: what it holds is then of the session of the record after it, or before it, in its conversation. Where
-    none of those is known, it is of the notebook's own; a command, of the one that its cell speaks to (`moved`).
+    `spoken`: the sessions of records whose cell still has the text, or the options, with which it asked. A cell may be a copy,
+    or may address another session now: its record then belongs to the session of the next, or previous, record in its
+    conversation. Where neither is known, it belongs to the notebook's own session, and a command to the session that its cell
+    addresses (`moved`).
     """
     records = sort_records(record for cell in cells for record in cell.records)
     found = dict(spoken)
@@ -278,19 +279,19 @@ def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str], moved: Mapp
 
 
 def _makes_room(run: Sequence[SessionRecord]) -> bool:
-    """Whether it begins with an undo, and a turn follows."""
+    """Whether the run begins with an undo, and a turn follows."""
     return len(run) > 1 and not isinstance(run[0], TurnRecord)
 
 
 def truncate_turn(turn: TurnRecord, step: int) -> TurnRecord:
-    """`turn` without `step` and what came after it; END: as it is."""
+    """Return `turn` without `step` and later steps; for END, the whole turn."""
     return turn if step == END else turn.model_copy(update={"steps": turn.steps[: step - 1], "dmail": None})
 
 
 def active_steps(recording: Recording) -> dict[str, int]:
-    """Return by the id of each turn that was not undone how many of its steps were not: all, unless an undo cut it.
+    """Return the number of active steps of each turn that was not undone, by its id: all steps, unless an undo cut the turn.
 
-    A turn that was cleared, or is on another branch of the conversation, was not undone.
+    A turn that was cleared, or is on another branch of the conversation, does not count as undone.
     """
     steps = {turn.id: len(turn.steps) for turn in recording.turns}
     found = dict(steps)
@@ -308,12 +309,12 @@ def active_steps(recording: Recording) -> dict[str, int]:
 
 
 def sort_records(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
-    """By `seq`, each id once."""
+    """Sort by `seq`, keeping each id once."""
     return tuple(sorted({record.id: record for record in records}.values(), key=lambda record: record.seq))
 
 
 def _held(nb: Any) -> tuple[Recording | None, SavedRecording, str]:
-    """What the notebook's metadata records, None where it records nothing; what its cells hold, pasted ones too; why None."""
+    """Return the recording in the notebook's metadata or None, the records in its cells (pasted ones too), and why it is None."""
     try:
         saved = read_saved(nb)
     except NoRecordingError as error:
@@ -323,13 +324,13 @@ def _held(nb: Any) -> tuple[Recording | None, SavedRecording, str]:
 
 
 def _unnamed(nb: Any, records: Sequence[SessionRecord]) -> SessionMeta:
-    """Of records in cells' metadata alone, which do not say what session they are of: a `%kin replay` cell may."""
+    """Return the session of records that are in cells' metadata only, which does not name it: a `%kin replay` cell may."""
     named = replayed_session(nb) or (fallback_session_id(records) if records else "")
     return SessionMeta(session=named) if named else _NO_SESSION
 
 
 def _meta(saved: Recording | None, carried: Mapping[str, OutputRecord]) -> SessionMeta | None:
-    """Of the session that made the last record, as far as that is known."""
+    """Return the metadata of the session that made the last record, None when unknown."""
     metas = {each.seq: saved.meta for each in saved.records} if saved is not None else {}
     for each in carried.values():
         if not isinstance(each.record, str):
@@ -338,7 +339,7 @@ def _meta(saved: Recording | None, carried: Mapping[str, OutputRecord]) -> Sessi
 
 
 def _check_alike(number: int, records: Sequence[SessionRecord]) -> None:
-    """Raises RecordingError where the places in one cell differ."""
+    """Raise RecordingError when the copies of a record in one cell differ."""
     known: dict[str, SessionRecord] = {}
     for record in records:
         before = known.setdefault(record.id, record)

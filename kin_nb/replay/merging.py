@@ -1,6 +1,6 @@
-"""Two session notebooks that continued from one, joined: the union of their records by id and their cells.
+"""Merge two session notebooks that continued from the same one: the union of their records by id, and of their cells.
 
-Nothing that a person wrote in a cell is lost."""
+No text that the user wrote in a cell is lost."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ MergeKind = Literal["same", "a", "b", "fork"]
 
 @dataclass(frozen=True)
 class MergedRecording:
-    """`kind`: both have the same records; only one side has new records; or both. `head`: the last record of the conversation.
+    """`kind`: which side has new records: neither, one, or both. `head`: the last record of the conversation.
 
-    Of two that are equally late that is A's here, and in a notebook that of the upper cell.
+    Of two equally late records, A's is the head here; in a notebook, the one in the upper cell.
     """
 
     recording: Recording
@@ -44,9 +44,9 @@ class MergedRecording:
 
 
 def merge_recordings(base: Recording, a: Recording, b: Recording) -> MergedRecording:
-    """All records of A and B: those that both added to BASE are two branches; the conversation continues from the last record.
+    """Combine the records of A and B. What each added to BASE becomes a branch; the conversation continues from the last record.
 
-    A record that one side took out since BASE is out. Raises ReplayError, naming turn and field, where one id has two records.
+    A record that one side removed since BASE is removed. Raises ReplayError, naming turn and field, when records of one id differ.
     """
     _check_agree("A", a, "BASE", base)
     _check_agree("B", b, "BASE", base)
@@ -74,7 +74,7 @@ def _check_agree(side: str, ours: Recording, other: str, theirs: Recording) -> N
 
 
 def _comparable(record: SessionRecord) -> SessionRecord:
-    """Which cell asked is the notebook's business: saving may have given it another text."""
+    """Return the record without its cell: saving may have given the cell another text."""
     return record.model_copy(update={"cell_id": None, "key": ""})
 
 
@@ -93,7 +93,7 @@ Match = Callable[[Any, Any], bool]
 
 @dataclass(frozen=True)
 class MergedCells:
-    """`nb`: each cell holds the records of those that it is made of. `notes`: how many cells ask the user to choose."""
+    """`nb`: each cell holds the records of its source cells. `notes`: the number of cells that ask the user to choose."""
 
     nb: Any
     notes: int
@@ -101,7 +101,7 @@ class MergedCells:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A cell of the result, and which it was of either side."""
+    """A cell of the result, with the indexes of its source cells on either side."""
 
     cell: Any
     one: int | None = None
@@ -121,7 +121,7 @@ def normalized(nb: Any, name: str = "the notebook") -> Any:
 
 
 def merge_cells(base: Any, one: Any, other: Any) -> MergedCells:
-    """All as `comparable` gives them. The cells of `one` in its order; new ones of `other` after those that they follow.
+    """Merge the cells of three notebooks, all `normalized`, in the order of `one`. A new cell of `other` follows its predecessor.
 
     Where both added cells in one place, those of `one` come first.
     """
@@ -140,7 +140,7 @@ def merge_cells(base: Any, one: Any, other: Any) -> MergedCells:
 
 
 def _hold(cell: Any, sides: Sequence[Any]) -> None:
-    """Give `cell` the records of both sides' cells, as far as they are known: saving writes them again."""
+    """Give `cell` the records of both sides' cells where known: saving writes them again."""
     records = [raw for side in sides for raw in _records(side)]
     cell["metadata"].pop("kin", None)
     if records:
@@ -148,7 +148,7 @@ def _hold(cell: Any, sides: Sequence[Any]) -> None:
 
 
 def _records(cell: Any) -> list[Any]:
-    """Those that a cell holds, as they are stored there."""
+    """Return the records in a cell's metadata, in stored form."""
     kin = cell["metadata"].get("kin")
     found = kin.get(RECORDS_KEY) if isinstance(kin, dict) else None
     carried = [each["record"] for each in raw_output_records(cell) if isinstance(each.get("record"), dict)]
@@ -203,12 +203,12 @@ def _combined(base: Any, one: Any, other: Any, n: int, m: int) -> list[_Entry]:
 
 
 def _left_by_one(base: Any, cell: Any) -> list[Any]:
-    """What stays of a cell that the other side removed."""
+    """Return the cells to keep of a cell that the other side removed."""
     return [] if _content(cell) == _content(base) else [_note(_REMOVED, cell["id"]), copy.deepcopy(cell)]
 
 
 def _three_way(base: Any, one: Any, other: Any) -> Any:
-    """By key: what one side changed; of what both did, the first one's. Records apart."""
+    """Merge metadata by key: a key that one side changed has its value; of two changes the first side's wins. Without records."""
     merged = copy.deepcopy(one)
     for key in (base.keys() | one.keys() | other.keys()) - {"kin"}:
         if one.get(key) == base.get(key):
@@ -227,7 +227,7 @@ def _same_content(x: Any, y: Any) -> bool:
 
 
 def _same_answers(x: Any, y: Any) -> bool:
-    """Two cells that ask the same are one only where they were answered once."""
+    """Whether two cells share their answers: cells with the same prompt are one cell only when it was answered once."""
     ours, theirs = ({raw.get("id") for raw in _records(cell) if isinstance(raw, dict)} for cell in (x, y))
     return _same_content(x, y) and ours == theirs
 
@@ -237,7 +237,7 @@ def _same_id(x: Any, y: Any) -> bool:
 
 
 _CLOSE: tuple[Match, ...] = (_same_cell, _same_content, _same_id)
-"""Ids made from a cell's place are another cell's when cells were added above: text counts for more."""
+"""Matches, the closest first. Text counts more than ids: an id made from a cell's position moves when cells are added above."""
 
 
 def _pairs(
@@ -247,7 +247,7 @@ def _pairs(
     x_places: Sequence[int] | None = None,
     y_places: Sequence[int] | None = None,
 ) -> dict[int, int]:
-    """Which of `ys` each of `xs` is, by index, each at most once: first by the closest match, then by the others."""
+    """Match each of `xs` with at most one of `ys`, by index: first by the closest kind of match, then by the others."""
     x_left = list(range(len(xs)) if x_places is None else x_places)
     y_left = list(range(len(ys)) if y_places is None else y_places)
     found: dict[int, int] = {}
@@ -262,7 +262,7 @@ def _pairs(
 
 
 def _content(cell: Any) -> Content:
-    """What a person wrote: which recording the first cell names is not that."""
+    """Return what the user wrote in a cell, without the recording that the first cell names."""
     text = "%%kin_recording" if is_recording_cell(cell) else _NAME.sub(r"\1", cell["source"])
     return cell["cell_type"], text
 
@@ -279,9 +279,9 @@ def _free(wanted: str, used: set[str]) -> str:
 
 @dataclass(frozen=True)
 class MergedNotebook:
-    """`notes`: how many cells say that a person has to choose. `merged.recording` is what `nb` plays, except for the keys of cells.
+    """`notes`: the number of cells that ask the user to choose. `merged.recording` is what `nb` plays, except for cell keys.
 
-    `messages`: what was left out, and where a replay stops.
+    `messages`: the omitted records, and where a replay stops.
     """
 
     nb: Any
@@ -291,9 +291,9 @@ class MergedNotebook:
 
 
 def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Path(), Path())) -> MergedNotebook:
-    """A session notebook of what both added to `base`, in the form of `a` (with a sidecar, portable).
+    """Merge what both added to `base` into one session notebook, stored as `a` is (with a sidecar, or portable).
 
-    `folders`: A's, and that of the new notebook. Raises ReplayError naming the notebook and the turn.
+    `folders`: of A, and of the new notebook. Raises ReplayError that names the notebook and the turn.
     """
     merged = merge_recordings(_read("BASE", base), _read("A", a), _read("B", b))
     cells = merge_cells(normalized(base, "BASE"), normalized(a, "A"), normalized(b, "B"))
@@ -308,7 +308,7 @@ def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Pat
 
 
 def _read(name: str, nb: Any) -> Recording:
-    """What `nb` records, with what only its outputs carry."""
+    """Return the recording of `nb`, with the records that only its outputs have."""
     try:
         read_saved(nb)
         return Book.collect(nb).recording

@@ -1,6 +1,6 @@
-"""What is taken out of a session notebook when it is saved, and the report of it (docs/how-to/save-and-share.md).
+"""Redact a session notebook when it is saved, and report the redactions (docs/how-to/save-and-share.md).
 
-Secrets go always, what `--redact` matches on request: out of the records, of every cell's text, and of what cells printed.
+Secrets are always removed, matches of `--redact` on request: from the records, every cell's text, and the outputs.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _AS_THEY_ARE = frozenset(
         *("whole", "session", "kin_nb", "system_prompt_sha", "tools_sha", "commit", "format"),
     }
 )
-"""Fields that hold what this format knows by name, and hashes: where that is what they hold, of a record or a card."""
+"""Fields of records and cards with fixed words of this format, or hashes: left as they are when the value looks like one."""
 _KNOWN = re.compile(r"[\w.:/+-]{0,200}", re.ASCII)
-"""What such a field may hold: one word."""
+"""A valid value of such a field: one word."""
 _JSON = frozenset({"arguments", "edited_arguments"})
 _VERBATIM_OR_NOT_AT_ALL = frozenset({"provider_data"})
-"""A provider's own data, signatures among it: without secrets since it was recorded, and worthless once changed."""
+"""A provider's own data, such as signatures: recorded without secrets, and useless once changed."""
 _BY_JUPYTER = frozenset({"output_type", "name", "execution_count"})
 _BY_WIDGETS = frozenset(
     f"{of}_{what}"
@@ -76,7 +76,7 @@ _BY_WIDGETS = frozenset(
 _WIDGETS_NAME = re.compile(r"[\w@./^~*-]{0,200}", re.ASCII)
 _BUFFER = frozenset({"data", "encoding", "path"})
 _ENCODED = re.compile(r"(?:image/(?!svg)|audio/|video/|application/(?:pdf|octet-stream))")
-"""Kinds of output that hold base64, in which a match would be chance."""
+"""Kinds of output in base64, where a match would be a coincidence."""
 _MARKUP = ("text/html", "image/svg")
 _PROMPT = re.compile(r"(?P<magic>\s*%%kin\b)(?P<options>[^\n]*)(?P<end>\n?)(?P<body>.*)", re.DOTALL)
 _WORD = re.compile(r"[^\s=]+")
@@ -85,19 +85,19 @@ R = TypeVar("R", bound=Record)
 
 
 def known_secrets() -> Callable[[str], str]:
-    """A function that takes the secrets known on this machine, and well-known shapes of keys, out of a text; paths stay."""
+    """Return a function that redacts the secrets known on this machine, and well-known key formats, in a text; paths stay."""
     try:
         values = secret_values(KinConfig.load())
-    except ConfigError:  # the shapes of keys are known all the same
+    except ConfigError:  # key formats are known without settings
         values = []
     root = Path("/")
     return Redactor(values, root, home=root).text
 
 
 class NotebookRedactor:
-    """`text` takes out secrets and what `patterns` match; `report` says what went, and from where.
+    """Redact secrets and matches of `patterns`; `report` lists what was redacted, and where.
 
-    `secrets`: what takes secrets out of a text (core.safety.secrets), none by default: records have none already.
+    `secrets`: a function that redacts secrets (core.safety.secrets), none by default: records are already free of them.
     """
 
     def __init__(self, patterns: Sequence[re.Pattern[str]] = (), secrets: Callable[[str], str] = str) -> None:
@@ -105,7 +105,7 @@ class NotebookRedactor:
         self._gone: Counter[tuple[str, str]] = Counter()
         self._left: list[str] = []
         self.code: list[int] = []
-        """The cells, from 1, whose code it was taken out of."""
+        """The numbers, from 1, of cells whose code was redacted."""
 
     def text(self, text: str, where: str) -> str:
         """Redact `text`, also where color codes split a match: a text that is redacted loses its colors."""
@@ -115,11 +115,11 @@ class NotebookRedactor:
         return self._cleaned(text, where)
 
     def plain(self, text: str) -> str:
-        """`text` for a report, which has places of its own."""
+        """Redact `text` of a report, without counting it."""
         return self.text(text, "")
 
     def output(self, output: dict[str, Any], where: str) -> dict[str, Any]:
-        """What a cell showed, in each form that it has; pictures stay as they are."""
+        """Redact an output in each of its formats; pictures stay as they are."""
         clean = {}
         for key, item in output.items():
             if key == "data" and isinstance(item, dict):
@@ -132,7 +132,7 @@ class NotebookRedactor:
         return clean
 
     def attachments(self, attachments: dict[str, Any], where: str) -> dict[str, Any]:
-        """What a cell's text shows by the name of a file, in each form that is text; JupyterLab stores that as base64."""
+        """Redact a cell's attachments in each text format; JupyterLab stores them as base64."""
         return {
             name: {kind: self._attached(kind, item, f"{where}, {kind}") for kind, item in bundle.items()}
             if isinstance(bundle, dict)
@@ -141,7 +141,7 @@ class NotebookRedactor:
         }
 
     def value(self, value: Any, where: str) -> Any:
-        """Every text in a JSON value, but in fields that hold none of a person's; `where` is extended by their names."""
+        """Redact every text in a JSON value, except fixed fields without user text; `where` is extended by field names."""
         if isinstance(value, str):
             return self.text(value, where)
         if isinstance(value, list | tuple):
@@ -155,7 +155,7 @@ class NotebookRedactor:
         }
 
     def widgets(self, value: Any, where: str) -> Any:
-        """The state of widgets, which a cell showed; what ipywidgets itself names there stays as it is."""
+        """Redact the state of displayed widgets; ipywidgets' own names in it stay."""
         if isinstance(value, dict):
             return {
                 k: item if _is_named_by_widgets(k, item) else self.widgets(item, where) for k, item in value.items()
@@ -165,13 +165,13 @@ class NotebookRedactor:
         return value if isinstance(value, str) and WIDGET_REFERENCE.fullmatch(value) else self._everything(value, where)
 
     def report_only(self, value: Any, where: str) -> None:
-        """Report what should go, and stays: `value` is other programs', and not ours to change."""
+        """Report matches without redacting them: `value` belongs to other programs."""
         looking = NotebookRedactor(self._patterns, self._secrets)
         looking._everything(value, where)
         self._left += looking._lines()
 
     def report(self) -> list[str]:
-        """A line for each place, below what was done there; empty when nothing was found. No line holds what it was."""
+        """Return a line for each place, grouped by kind; empty when nothing was found. No line contains the redacted text."""
         found = {"Redacted:": self._lines(), "Not redacted, in metadata of other programs:": self._left}
         lines = [line for title, lines in found.items() if lines for line in (title, *_indented(lines))]
         return [*lines, _changed_code(self.code)] if self.code else lines
@@ -199,7 +199,7 @@ class NotebookRedactor:
         return item if clean == text else base64.b64encode(clean.encode()).decode()
 
     def _everything(self, value: Any, where: str) -> Any:
-        """Every text in a JSON value, names too: what a program showed is all a person's."""
+        """Redact every text in a JSON value, keys too: any part of a program's output may be the user's."""
         if isinstance(value, str):
             return self.text(value, where)
         if isinstance(value, dict):
@@ -221,7 +221,7 @@ class NotebookRedactor:
         return clean
 
     def _verbatim_or_nothing(self, text: str, where: str) -> str:
-        """ "" where something in it should go: what matches a pattern, and in prose (not in opaque data) a secret."""
+        """Return `text`, or "" when it has a match of a pattern, or a secret (in prose, not in opaque data)."""
         texts = [text, *texts_in_json(text)]
         found = [f"match of {each.pattern}" for each in self._patterns if any(map(each.search, texts))]
         if any(is_prose(each) and self._secrets(each) != each for each in texts[1:]):
@@ -258,7 +258,7 @@ def _changed_code(cells: Sequence[int]) -> str:
 
 
 def clean_notebook(nb: Any, recording: Recording, cleaner: NotebookRedactor) -> Recording:
-    """Take out of `nb`, in place, and out of the recording, which is returned. Turns keep to the cells that asked them."""
+    """Redact `nb` in place, and return the redacted recording. Turns stay with the cells that asked them."""
     keys: dict[str, str] = {}
     for number, cell in enumerate(nb["cells"], 1):
         before = prompt_key(nb, cell)
@@ -297,7 +297,7 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: NotebookRedactor) -> 
 
 
 def _clean_meta(cleaner: NotebookRedactor, meta: SessionMeta) -> SessionMeta:
-    """A branch that should go is unknown: no branch is called by a mark."""
+    """Redact the metadata. A branch name with a match becomes unknown: a redaction mark is not a branch name."""
     where, branch = "notebook metadata", meta.workspace.branch
     if branch and cleaner.text(branch, f"{where}, branch") != branch:
         meta = meta.model_copy(update={"workspace": meta.workspace.model_copy(update={"branch": None})})
@@ -310,7 +310,7 @@ def _clean_record(cleaner: NotebookRedactor, record: SessionRecord, keys: Mappin
 
 
 def _clean_output(cleaner: NotebookRedactor, output: dict[str, Any], where: str) -> dict[str, Any]:
-    """What it carries is in the recording: of that the ids are left, which say what its cell holds."""
+    """Redact an output. Of its records only the ids are kept: the recording has the records."""
     metadata = output.get("metadata")
     if not isinstance(metadata, dict):
         return cleaner.output(output, where)
@@ -334,7 +334,7 @@ def _id_alone(carried: dict[str, Any]) -> dict[str, Any]:
 
 
 def clean_outputs(nb: Any, cleaner: NotebookRedactor) -> None:
-    """Clean what the cells of `nb` show, in place, as a save does."""
+    """Redact the outputs of `nb` in place, as a save does."""
     from nbformat import from_dict  # noqa: PLC0415  (first use)
 
     for cell in nb["cells"]:
@@ -343,7 +343,7 @@ def clean_outputs(nb: Any, cleaner: NotebookRedactor) -> None:
 
 
 def _joined(outputs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`outputs` with what was printed to one stream in one piece: what is to go may have come in two."""
+    """Join the pieces of each stream: a match may be split over two of them."""
     joined: list[dict[str, Any]] = []
     for output in outputs:
         stream = output["output_type"] == "stream" and output["name"]
@@ -361,7 +361,7 @@ def _is_named_by_widgets(key: str, item: Any) -> bool:
 
 
 def _tag_redacted(cell: Any, *, ordinary: bool) -> None:
-    """Tell nbval, which prints both texts where they differ, to leave out a cell whose output has something taken out."""
+    """Make nbval skip a cell with a redacted output: it prints both texts when they differ."""
     tags = cell.get("metadata", {}).get("tags", [])
     if not cell.get("outputs") or not isinstance(tags, list):
         return
@@ -374,7 +374,7 @@ def _tag_redacted(cell: Any, *, ordinary: bool) -> None:
 
 
 def _renamed(before: str, after: str, recording: Recording) -> dict[str, str]:
-    """New keys for those of the turns of a cell that had `before`."""
+    """Map the old keys of turns of a cell whose text was `before` to new keys."""
     keys, number = {before: after}, 1
     known = {turn.key for turn in recording.turns}
     while (key := flow_key(before, number)) in known:
@@ -384,7 +384,7 @@ def _renamed(before: str, after: str, recording: Recording) -> dict[str, str]:
 
 
 def _clean_source(cleaner: NotebookRedactor, nb: Any, cell: Any, where: str) -> str:
-    """A prompt keeps what makes it one: `%%kin`, and the names of its options. Of a command that is kept only a name is cleaned."""
+    """Redact a cell's source. A prompt keeps `%%kin` and its option names; of a command only a name is redacted."""
     source: str = cell["source"]
     if conversation_command(nb, cell) is not None:
         name = session_name(cell)
@@ -400,7 +400,7 @@ def _clean_source(cleaner: NotebookRedactor, nb: Any, cell: Any, where: str) -> 
 
 
 def without_results(recording: Recording) -> Recording:
-    """Hashes in place of what tool calls gave: their outputs, their pictures, and the contents of files."""
+    """Replace the results of tool calls by hashes: their outputs, their pictures, and the contents of files."""
     return replace(recording, records=tuple(map(_without_results, recording.records)), saved_shas=None)
 
 

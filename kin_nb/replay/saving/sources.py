@@ -1,4 +1,4 @@
-"""A recording as a person names it: a notebook's path, or the id of a session in the log; and one of both."""
+"""Find a recording by the name that the user gives: a notebook's path, or a session id in the log; and combine the two."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordingSource:
-    """`nb`: the notebook that was named, with what it holds; None for a session of the log.
+    """`nb`: the named notebook; None for a session of the log.
 
     `taken_over`: the ids of turns of parent sessions, which a notebook may have in full.
     """
@@ -33,10 +33,9 @@ class RecordingSource:
     taken_over: frozenset[str] = field(default_factory=frozenset)
 
     def with_notebook(self, path: Path) -> RecordingSource:
-        """With the cells and records of the notebook at `path`, if it is of this session or of a parent session.
+        """Add the cells and records of the notebook at `path`, if it belongs to this session or a parent session.
 
-        One that is damaged counts too, for its cells: those are a person's. Raises RecordingError for one that a merge left
-        unfinished.
+        A damaged notebook counts too, for the user's cells in it. Raises RecordingError for an unfinished merge.
         """
         try:
             nb = load_notebook(path)
@@ -64,14 +63,14 @@ class RecordingSource:
 def combine_records(
     held: Iterable[SessionRecord], made: Iterable[SessionRecord], taken_over: Iterable[str] = ()
 ) -> tuple[SessionRecord, ...]:
-    """What a notebook holds and what a session made, which knows best what is its own: not what it took over from there."""
+    """Combine the records of a notebook and of a session. The session's wins, except for turns of parent sessions."""
     known = {record.id: record for record in held}
     taken = known.keys() & set(taken_over)
     return sort_records([*(each for each in made if each.id not in taken), *known.values()])
 
 
 def resolve_source(name: str, folder: Path) -> RecordingSource:
-    """Of the file when `name` ends in .ipynb; else of the session whose id begins with it.
+    """Read the recording of the file when `name` ends in .ipynb, else of the session whose id begins with it.
 
     The workspace's path is relative to `folder`. Raises ReplayError; of a file it begins with the file's name.
     """
@@ -87,7 +86,7 @@ def resolve_source(name: str, folder: Path) -> RecordingSource:
 
 
 def session_from_log(session: str, folder: Path) -> RecordingSource:
-    """The session whose id begins with `session`, for a notebook in `folder`.
+    """Read from the log the session whose id begins with `session`, for a notebook in `folder`.
 
     Raises ReplayError when no session, or more than one, has such an id, when its log cannot be used, or when the settings
     that say where sessions are kept do not load.
@@ -97,7 +96,7 @@ def session_from_log(session: str, folder: Path) -> RecordingSource:
 
     try:
         store = SessionStore.configured(KinConfig.load().session_logging)
-        if not session:  # to the store that is the newest
+        if not session:  # the store takes "" as the newest session
             raise ReplayError(f"No session given. Sessions are in {store.root}.\nList them: kin-nb sessions")
         stored = store.find(session)
     except (SessionError, ConfigError) as error:
@@ -118,7 +117,7 @@ def _logged(stored: StoredSession, folder: Path) -> RecordingSource:
 
 
 def relocate(recording: Recording, old: Path, new: Path) -> Recording:
-    """For a notebook in `new` in place of one in `old`, both absolute: the workspace's path is relative to it."""
+    """Rewrite the workspace's path, which is relative to the notebook's folder, from folder `old` to `new`, both absolute."""
     workspace = recording.meta.workspace
     if old == new or not workspace.path:
         return recording

@@ -1,7 +1,7 @@
-"""The cells that a person wrote, when a session notebook is made: which of them it can run again, and which it must keep.
+"""The user's cells when a session notebook is made: which of them can run again, and which it must keep.
 
-A notebook says, with its recording, which texts its saving brought there: `cells`, a short hash of each. Whatever else
-is in it was written by the user since.
+A notebook's recording lists the texts that saving wrote: `cells`, a short hash of each. Every other cell was written by the
+user later.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
 _LINES = re.compile(
     rf"(?:\s*%kin\b[ \t]*+(?:--session(?:=|[ \t]++)\S++[ \t]*+)?+(?!/?(?:replay\b|(?:{_ASKING}):))[^\n]*+)+\s*"
 )
-"""Commands that do something now, mistyped ones too: replayed, they would fail."""
+"""Commands that act at once, mistyped ones too: in a replay they would fail."""
 _BODY = re.compile(r"\n*%%kin[^\n]*\n(?P<body>.*)", re.DOTALL)
 _SHOWN = 60
-"""Characters of a cell that is named."""
+"""Characters of a cell that are shown to identify it."""
 
 
 def drop_unplayable(nb: Any, recording: Recording) -> list[str]:
-    """Leave of the cells of `nb` those that can be run where `recording` is played; what to say of prompts that went.
+    """Remove the cells of `nb` that cannot run where `recording` is played; return messages about removed prompts.
 
-    Commands go that made no record of it, and prompts that were never answered: they would stop the replay.
+    Removes commands without a record, and prompts that were never answered: they would stop the replay.
     """
     before, holds = nb["cells"], _holds(nb, recording)
     nb["cells"] = [cell for n, cell in enumerate(before) if not _goes(nb, cell, holds=n in holds)]
@@ -52,9 +52,9 @@ def drop_unplayable(nb: Any, recording: Recording) -> list[str]:
 
 
 def drop_commands(nb: Any, recording: Recording) -> int:
-    """Leave out the cells that only tell the session what to do: played, `%kin live` would call a model.
+    """Remove the cells that only command the session: played, `%kin live` would call a model.
 
-    Those that moved the conversation stay.
+    Those that moved the conversation (undo, clear) stay.
     """
     before, holds = nb["cells"], _holds(nb, recording)
     nb["cells"] = [cell for n, cell in enumerate(before) if n in holds or not is_command_cell(nb, cell)]
@@ -62,7 +62,7 @@ def drop_commands(nb: Any, recording: Recording) -> int:
 
 
 def _holds(nb: Any, recording: Recording) -> set[int]:
-    """The indexes of cells that hold a record, or made one."""
+    """Return the indexes of cells that hold a record, or made one."""
     ids = {record.id for record in recording.records}
     found = {index for index, raw in raw_records(nb) if isinstance(raw, dict) and raw.get("id") in ids}
     for index, cell in enumerate(nb["cells"]):
@@ -79,7 +79,7 @@ def _goes(nb: Any, cell: Any, *, holds: bool) -> bool:
 
 
 def is_command_cell(nb: Any, cell: Any) -> bool:
-    """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `/model` need one."""
+    """Whether a cell only commands the session: in a replay `%kin live` would call a model, and `/model` would need one."""
     if cell["cell_type"] != "code":
         return False
     text = cell["source"]
@@ -90,7 +90,7 @@ def is_command_cell(nb: Any, cell: Any) -> bool:
 
 
 def user_cells(nb: Any) -> list[Any]:
-    """Those that were written or changed in the session notebook `nb` since it was made; none where it does not say."""
+    """Return the cells that were written or changed in session notebook `nb` since it was made; none without a `cells` list."""
     kin = nb["metadata"].get("kin")
     known = kin.get(KEY) if isinstance(kin, dict) else None
     if not isinstance(known, list):
@@ -100,9 +100,9 @@ def user_cells(nb: Any) -> list[Any]:
 
 
 def check_user_cells_kept(there: Any, nb: Any, name: str, *, itself: bool) -> None:
-    """Raises RecordingError when `there`, in file `name`, has cells of its own whose text `nb`, in its place, would not have.
+    """Raise RecordingError when `there`, in file `name`, has user cells whose text is missing in `nb`, which would replace it.
 
-    `itself`: `nb` was made from `there`, so what would be lost are prompts that never ran with their present text.
+    `itself`: `nb` was made from `there`, so only prompts that never ran with their present text could be lost.
     """
     now = {_text(cell) for cell in nb["cells"]}
     redacted = [text for text in now if REDACTED in text[1]]
@@ -121,10 +121,10 @@ def check_user_cells_kept(there: Any, nb: Any, name: str, *, itself: bool) -> No
 
 
 def stamp(nb: Any, itself: Any = None) -> Any:
-    """`nb` as it is stored: it says which texts saving brought. As it is where it says so already.
+    """Return `nb` with the list of texts that saving wrote; unchanged when it has this list already.
 
-    A cell of the user in `itself`, the notebook that it was made from and is stored over, is their own still. Saved
-    from another, all of it is that one's, and comes and goes with it.
+    A user cell of `itself`, the notebook that `nb` was made from and replaces, remains a user cell. When `nb` was made from
+    another notebook, all of its cells count as written by saving.
     """
     kin = nb["metadata"].get("kin")
     if not isinstance(kin, dict) or KEY in kin:
@@ -135,12 +135,12 @@ def stamp(nb: Any, itself: Any = None) -> Any:
 
 
 def common_stamps(one: Any, other: Any) -> set[str]:
-    """Of two notebooks that are merged: what only one of them was given is nothing that the other's next save may drop."""
+    """Return the texts that saving wrote in both of two merged notebooks: the next save may drop only these."""
     return _brought(one) & _brought(other)
 
 
 def with_stamps(nb: Any, marks: set[str]) -> Any:
-    """A copy, its cells the same objects."""
+    """Return a copy of `nb` with `marks` as its list of texts; its cells are the same objects."""
     metadata = type(nb["metadata"])({**nb["metadata"], "kin": {**nb["metadata"]["kin"], KEY: sorted(marks)}})
     return type(nb)({**nb, "metadata": metadata})
 
@@ -159,7 +159,7 @@ def _cells(nb: Any) -> Iterator[Any]:
 
 
 def _text(cell: Any) -> tuple[str, str]:
-    """As it counts: what tools change that only normalise does not. Secrets are as if they had been redacted."""
+    """Return the text for comparison: without differences that formatters make, and with secrets redacted."""
     source = as_prompt_cell(without_bootstrap_lines(cell["source"])) if cell["cell_type"] == "code" else cell["source"]
     lines = unicodedata.normalize("NFC", source).replace(SECRET, REDACTED).splitlines()
     return cell["cell_type"], "\n".join(line.rstrip() for line in lines).strip("\n")
@@ -174,12 +174,12 @@ def _is_in(now: set[tuple[str, str]], redacted: list[tuple[str, str]], own: tupl
 
 
 def _is_of(own: set[tuple[str, str]], now: tuple[str, str]) -> bool:
-    """Whether `now` is one of them, or what redacting has left of one."""
+    """Whether `now` is one of `own`, or a redacted form of one."""
     return now in own or (REDACTED in now[1] and any(_redacts(now, text) for text in own))
 
 
 def _redacts(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether `one`, which has something taken out of it, is a redacted `other`."""
+    """Whether `one` is a redacted form of `other`."""
     (kind, text), (of_kind, whole) = one, other
     first, *parts = text.split(REDACTED)
     last = parts.pop()
