@@ -1,8 +1,8 @@
-"""Memories: what the agent keeps across sessions, as Markdown files that a person may edit.
+"""Memories: texts that the agent keeps across sessions, as Markdown files that the user may edit.
 
 `~/.kin-code/memory/NAME.md` (scope user: every session) and `.kin-code/memory/NAME.md` in the workspace (scope project).
-The first line describes the memory in a sentence; the rest is for whoever reads it. No symbolic link is followed.
-Never raises trust: whether a project's memories are told to the model is the caller's to decide.
+The first line describes the memory in a sentence; the rest is read when it is needed. Symbolic links are not followed.
+Trust is not checked here: the caller decides whether the model sees a project's memories.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Scope: TypeAlias = Literal["user", "project"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
 
 LARGEST = 16_384
-"""Bytes of one memory."""
+"""Most bytes of one memory."""
 MOST = 200
-"""Memories of one scope."""
+"""Most memories of one scope."""
 LONGEST_DESCRIPTION = 200
-"""Characters."""
+"""Most characters of a description."""
 
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 _NAMES = "a name has a-z, 0-9 and -, at most 64 of them"
@@ -38,7 +38,7 @@ _NAMES = "a name has a-z, 0-9 and -, at most 64 of them"
 
 @dataclass(frozen=True)
 class MemoryFile:
-    """`problem`: why the file cannot be used, in words; then there is no description. `modified`: ns since the epoch."""
+    """A file in a memory folder. `problem`: why it cannot be used; `description` is then "". `modified`: ns since the epoch."""
 
     name: str
     scope: Scope
@@ -48,20 +48,20 @@ class MemoryFile:
 
 
 def list_memories(workdir: Path, scopes: Sequence[Scope] = SCOPES) -> list[MemoryFile]:
-    """Every memory, newest first; files that are none are among them, with what is wrong. Raises nothing."""
+    """List every memory, newest first, and every file that cannot be used, with its problem. Raises nothing."""
     found = [memory for scope in scopes for memory in _in_scope(scope, workdir)]
     return sorted(found, key=lambda memory: (-memory.modified, memory.name, memory.scope))
 
 
 def memory_path(name: str, scope: Scope, workdir: Path) -> Path:
-    """Where this memory is, or would be. Raises ToolError for a name that is none, and where links lead elsewhere."""
+    """Return where this memory is, or would be. Raises ToolError for an invalid name and a folder that is a link."""
     if not _NAME.fullmatch(name):
         raise ToolError(f"{name[:80]!r} names no memory: {_NAMES}.")
     return _folder(scope, workdir) / f"{name}.md"
 
 
 def scope_of(name: str, workdir: Path) -> Scope:
-    """Where the memory of this name is. Raises ToolError: there is none (naming the nearest), or one in both scopes."""
+    """Find the scope of a memory. Raises ToolError if it does not exist (and names similar ones) or is in both scopes."""
     found = [scope for scope in SCOPES if _is_there(name, scope, workdir)]
     if len(found) > 1:
         raise ToolError(f"There are two memories {name}: set scope to user or project.")
@@ -71,12 +71,12 @@ def scope_of(name: str, workdir: Path) -> Scope:
 
 
 def read_memory(name: str, scope: Scope, workdir: Path) -> str:
-    """The whole text, its description first. Raises ToolError when there is none, or it cannot be read."""
+    """Return the whole text, with the description first. Raises ToolError if it does not exist or cannot be read."""
     return _decoded(_existing(name, scope, workdir))
 
 
 def memory_text(description: str, text: str) -> str:
-    """A memory as its file holds it. Raises ToolError for a description that is no single line, and for too much text."""
+    """Return the contents of a memory's file. Raises ToolError if the description is not one line, or the text too long."""
     description = description.strip()
     if not description or len(description) > LONGEST_DESCRIPTION or len(description.splitlines()) > 1:
         raise ToolError(f"A memory's description is one line of 1 to {LONGEST_DESCRIPTION} characters.")
@@ -88,10 +88,10 @@ def memory_text(description: str, text: str) -> str:
 
 
 def write_memory(name: str, content: str, scope: Scope, workdir: Path, *, known_secrets: Iterable[str] = ()) -> Path:
-    """Make or replace a memory in one step; returns its file. `content`: see `memory_text`.
+    """Create or replace a memory atomically, and return its file. `content`: see `memory_text`.
 
-    The user's files are for the user alone (0600). Raises ToolError, nothing changed: no room for another one, a secret
-    in it (`known_secrets` to the letter, or what looks like one), or a file that cannot be written.
+    Files of scope user have mode 0600. Raises ToolError and changes nothing if there are MOST memories already, if the
+    text contains one of `known_secrets` or what looks like a secret, or if the file cannot be written.
     """
     path = memory_path(name, scope, workdir)
     if Redactor(known_secrets, Path("/"), Path("/")).text(content) != content:
@@ -108,7 +108,7 @@ def write_memory(name: str, content: str, scope: Scope, workdir: Path, *, known_
 
 
 def delete_memory(name: str, scope: Scope, workdir: Path) -> Path:
-    """Returns the file that is gone. Raises ToolError when there is none, or it stays."""
+    """Delete a memory, and return its path. Raises ToolError if it does not exist or cannot be deleted."""
     path = _existing(name, scope, workdir)
     try:
         with folder_of(path) as (folder, own):
@@ -148,7 +148,7 @@ def _memory(file: str, modified: int, scope: Scope, workdir: Path) -> MemoryFile
 
 
 def _folder(scope: Scope, workdir: Path) -> Path:
-    """Raises ToolError when a link leads elsewhere. `~/.kin-code` itself may be one: it is the person's own."""
+    """Return the folder of a scope. Raises ToolError if a link is in its path; only `~/.kin-code` itself may be a link."""
     if scope == "project" and not is_project(workdir):
         raise ToolError("This workspace's .kin-code is your own, not a project's: use scope user.")
     folder = (real_path(kin_home()) if scope == "user" else real_path(workdir) / ".kin-code") / "memory"
@@ -181,11 +181,11 @@ def _no_such(name: str, workdir: Path, scope: Scope | None = None) -> str:
 
 
 def _decoded(path: Path) -> str:
-    """Bytes that are no UTF-8 are replaced. Raises ToolError for whatever is no regular file of at most LARGEST bytes."""
+    """Read a file, and replace invalid UTF-8. Raises ToolError unless it is a regular file of at most LARGEST bytes."""
     return read_bytes(path, LARGEST, shown(path)).decode("utf-8-sig", errors="replace")
 
 
 def _replace(path: Path, content: str, mode: int) -> None:
-    """In one step; a link in its place is replaced, not followed. The umask has its say on `mode`."""
+    """Write the file atomically. A link at `path` is replaced, not followed. The umask applies to `mode`."""
     with folder_of(path, make=True) as (folder, name):
         replace_file(folder, name, content.encode(), None, mode)

@@ -1,4 +1,4 @@
-"""Messages between the agent and a model, and the tools that a model is offered: pure values (seed 002)."""
+"""Messages between the agent and a model, and the tools that are offered to a model: pure values (seed 002)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ class Role(StrEnum):
 class FunctionCall(BaseModel):
     name: str | None = None
     arguments: str | None = None
-    """JSON text exactly as the model wrote it; it may not parse."""
+    """JSON text exactly as the model wrote it; it may be invalid."""
 
 
 class ToolCall(BaseModel):
-    """`id` is unique in the conversation and nine characters long in the agent's own; `origin` has the server's."""
+    """A tool call in a reply. `id` is unique in the conversation; ids that kin_nb makes have nine characters, and then
+    `origin` has the server's id.
+    """
 
     id: str | None = None
     index: int | None = None
@@ -46,7 +48,7 @@ class ToolCall(BaseModel):
 
 
 class ImageContent(BaseModel):
-    """A picture in a message: `data` is base64 of a PNG, JPEG, GIF or WebP file. Sent only to models that take images."""
+    """An image in a message: `data` is base64 of a PNG, JPEG, GIF or WebP file. Sent only to models that accept images."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -55,12 +57,12 @@ class ImageContent(BaseModel):
 
 
 class LLMMessage(BaseModel):
-    """One message of the conversation. Frozen: history only appends, so a message is encoded for the wire once.
+    """One message of the conversation. It is frozen, so that it is encoded for requests only once.
 
-    Beyond seed 002: `images` go with the content, and `reasoning_blocks` are a provider's own reasoning as it came
-    (Anthropic's signed thinking), sent back unchanged to the API style that gave it and never recorded. `origin` is what a
-    server sent with a reply for itself. `hint`, of a tool's answer: its last line, where that is advice and no result.
-    `is_stub`: it stands for a longer answer that was pruned. Neither is in a dump: the content says it all.
+    Beyond seed 002: `images` are sent with the content. `reasoning_blocks` are a provider's own form of reasoning
+    (Anthropic's signed thinking): they are sent back unchanged to the same API style, and never recorded. `origin`: what
+    the server sent with a reply and expects back. `hint`: the last line of a tool result, when it is advice. `is_stub`:
+    the content replaces a longer tool result that was shortened. Dumps omit `hint` and `is_stub`; `content` has the text.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -80,17 +82,17 @@ class LLMMessage(BaseModel):
     _encoded: dict[str, bytes] = PrivateAttr(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Equal fields; what was encoded already makes no difference."""
+        """Compare the fields, and ignore the cached encodings."""
         return isinstance(other, LLMMessage) and self.__dict__ == other.__dict__
 
     __hash__ = None  # type: ignore[assignment]  # its lists have none
 
     def changed(self, **fields: Any) -> LLMMessage:
-        """A copy with other fields. It is encoded anew, which `model_copy` would not do."""
+        """Return a copy with other fields, without the cached encodings, which `model_copy` would keep."""
         return LLMMessage.model_construct(**{**self.__dict__, **fields})
 
     def encoded(self, style: str, encode: Callable[[LLMMessage], bytes]) -> bytes:
-        """The message as bytes for API style `style`; `encode` runs on the first request only."""
+        """Return the message as bytes for API style `style`; `encode` runs only the first time."""
         found = self._encoded.get(style)
         if found is None:
             found = self._encoded[style] = encode(self)
@@ -103,8 +105,11 @@ class LLMUsage(BaseModel):
 
 
 class BackendNotice(BaseModel):
-    """What a backend does after a failed request, told before it does it: request number `attempt` of at most `tries`
-    after `seconds`, or, when `attempt` is 0, another request that `message` explains."""
+    """A notice from a backend that it will send a failed request again.
+
+    `attempt` 1 or more: it sends request number `attempt`, of at most `tries`, after `seconds`. `attempt` 0: it sends a
+    different request, and `message` says why.
+    """
 
     message: str
     seconds: float = 0.0
@@ -116,9 +121,9 @@ class LLMChunk(BaseModel):
     message: LLMMessage
     usage: LLMUsage | None = None
     finish_reason: str | None = None
-    """Set on the last chunk of a complete reply (beyond seed 002: "the stream ended" does not mean "complete")."""
+    """Set on the last chunk of a complete reply. Beyond seed 002, because a stream can also end before the reply does."""
     notice: BackendNotice | None = None
-    """Such a chunk has an empty message, and comes before those of the reply."""
+    """A chunk with a notice has an empty message, and comes before the chunks of the reply."""
 
 
 class AvailableFunction(BaseModel):

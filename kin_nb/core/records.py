@@ -1,7 +1,7 @@
-"""A turn as it is recorded: pure values, equal when their contents are equal.
+"""The records of a session: a turn and everything in it, as pure values that are equal when their contents are equal.
 
-The session log, the session notebook, playback and the cards all speak of these. Numbers are integers below 2**53 and
-everything else is text, because front ends rewrite other JSON numbers (docs/reference/format.md).
+The session log, the session notebook, playback and the cards use them. Numbers are integers below 2**53 and everything
+else is text, because front ends rewrite other JSON numbers (docs/reference/format.md).
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field
 CallStatus = Literal["pending", "ok", "error", "refused", "interrupted"]
 Outcome = Literal["running", "done", "stopped", "interrupted", "error"]
 StopReason = Literal["", "max_steps", "max_turns", "price", "loop", "cut_off", "refused", "middleware", "crash"]
-"""What ended a turn early, where that is known: a limit on steps in the turn, in the session, on its price; the model went
-in circles, or was cut off at its limit of tokens; the person refused a call without a word; a program's own middleware. Of
-errors: kin_nb itself failed.
+"""What ended a turn early, "" where that is not known.
+
+"max_steps", "max_turns", "price": the limit on steps in the turn, on steps in the session, on the price. "loop": the model
+repeated the same calls. "cut_off": the reply reached its limit of tokens. "refused": the user refused a call and gave no
+reason. "middleware": a program's own middleware. "crash": an error in kin_nb itself.
 """
 IDENTICAL = "identical"
-"""Who decided on a call that was made twice in one reply: nobody, it was run once."""
+"""`by` of a call that repeats an earlier call of the same reply. No decision was needed: the call ran once for both."""
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
 
 
@@ -30,10 +32,11 @@ class Record(BaseModel):
 
 
 class FileChange(Record):
-    """One file that a call changed. Hashes are sha256 of the bytes (of a link: its target), None where there was nothing.
+    """One file that a call changed.
 
-    `patch` is a unified diff of the text, None for binary files and for contents over 256 KB. The modes are git's:
-    100644, 100755, 120000 for a link, 040000 for a folder that held nothing; "" where there was nothing, and in old records.
+    `before`, `after`: sha256 of the bytes (of a link: its target), None where no file existed. `patch`: a unified diff of
+    the text, None for binary files and for contents over 256 KB. The modes are git's: 100644, 100755, 120000 for a link,
+    040000 for an empty folder; "" where no file existed, and in old records.
     """
 
     path: str
@@ -45,7 +48,7 @@ class FileChange(Record):
 
 
 class RecordedDecision(Record):
-    """Who let a call run, or did not, and why. `by`: a policy's name, person, callback, recorded, or headless."""
+    """Who allowed or denied a call, and why. `by`: a policy's name, person, callback, recorded, or headless."""
 
     verdict: Literal["allow", "deny"]
     by: str
@@ -55,18 +58,19 @@ class RecordedDecision(Record):
 
 
 class RecordedImage(Record):
-    """A picture that a call gave the model: base64 of the file."""
+    """An image that a call returned to the model, or that was sent with a prompt. `data`: base64 of the file."""
 
     media_type: str
     data: str
 
 
 class RecordedCompaction(Record):
-    """The conversation so far gave way to `summary`, before the step or turn that this belongs to.
+    """A compaction: `summary` replaced the conversation so far, before the step or turn that has this field.
 
-    The last `kept` messages stayed as they were, `summarised` gave way; in old records both are 0: nothing stayed.
-    `words`: characters, at most, of the person's words that stand beside the summary, their last request not counted.
-    `old_tokens`, `new_tokens`: size of the context before and after; the other two are what the summary itself took.
+    `kept`: how many of the last messages were kept; `summarised`: how many messages the summary replaced. Both are 0 in
+    old records, where no message was kept. `words`: the limit, in characters, on the user's earlier words that are kept
+    next to the summary; the last request does not count. `old_tokens`, `new_tokens`: size of the context before and after.
+    `prompt_tokens`, `completion_tokens`: what the request for the summary used.
     """
 
     summary: str
@@ -79,7 +83,7 @@ class RecordedCompaction(Record):
     completion_tokens: int = 0
 
     def joined_to(self, earlier: RecordedCompaction | None) -> RecordedCompaction:
-        """Return this and an earlier one, with no reply between them, as one: both were paid for, and this has its summary."""
+        """Merge with an earlier compaction that no reply followed: keep this summary, and add up the tokens of both."""
         if earlier is None:
             return self
         both = {
@@ -92,7 +96,7 @@ class RecordedCompaction(Record):
 
 
 class RecordedSubagentCall(Record):
-    """A call that a subagent made: enough for a line on the card."""
+    """A call that a subagent made, with what its line on the card shows."""
 
     name: str
     summary: str = ""
@@ -100,10 +104,11 @@ class RecordedSubagentCall(Record):
 
 
 class RecordedSubagent(Record):
-    """What a subagent did inside the call that ran it. `more`: calls that it made after those in `calls`.
+    """What a subagent did inside the call that ran it.
 
-    `unasked`: the tools of all its calls that were refused because nobody could be asked, each once.
-    Its tokens are paid for like the turn's own; they are in no step. `cost`: of the turn's cost, as a turn has it.
+    `more`: the number of its calls after those in `calls`. `unasked`: the tools of its calls that were refused because no
+    one could approve them, each once. Its tokens count for the turn, but belong to none of the turn's steps. `cost`: its
+    part of the turn's cost, USD as text.
     """
 
     profile: str
@@ -117,11 +122,12 @@ class RecordedSubagent(Record):
 
 
 class CallOrigin(Record):
-    """What a server sent with a call, or with a whole reply: its own `id`, and `fields` that are not in the format.
+    """What a server sent with a call or a reply that must be sent back to it: its own `id`, and `fields` outside the format.
 
-    Opaque, such as Gemini's `extra_content` with a thought signature. `fields` go back verbatim to the provider of that
-    name at the same address, `id` and a reply's fields to the same model of it (`id` is "" where the call's is the server's
-    own); nothing of it is ever shown. `address` is a digest of host and port, "" in old records.
+    The contents are opaque, such as Gemini's `extra_content` with a thought signature, and are never shown. A call's
+    `fields` are sent back verbatim to the provider of the same name at the same address. `id`, and a reply's fields, are
+    sent back only to the same model there. `id` is "" where the call already has the server's id. `address` is a digest
+    of host and port, "" in old records.
     """
 
     provider: str = ""
@@ -131,12 +137,12 @@ class CallOrigin(Record):
     fields: dict[str, Any] = {}
 
     def to_text(self) -> str:
-        """JSON text, in which front ends rewrite no number."""
+        """Return JSON text. Front ends do not rewrite the numbers in a text."""
         return json.dumps(self.model_dump(exclude_defaults=True), separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> CallOrigin | None:
-        """The origin that `to_text` gave; None for "" and for what cannot be read."""
+        """Read what `to_text` returned; None for "" and for a text that cannot be read."""
         try:
             return cls.model_validate_json(text) if text else None
         except ValueError:
@@ -144,58 +150,58 @@ class CallOrigin(Record):
 
 
 class RecordedCall(Record):
-    """A tool call as it happened: what was asked, who allowed it, what came back."""
+    """A tool call as it happened: its arguments, the decision about it, and its result."""
 
     id: str
     name: str
     arguments: str
     """JSON text as the model wrote it."""
     provider_data: str = ""
-    """JSON text: what the server sent with the call for itself alone (a CallOrigin). Opaque, never shown."""
+    """JSON text of a CallOrigin: what the server sent with the call and expects back. Opaque, never shown."""
     edited_arguments: str | None = None
-    """What ran instead, when the person edited the call before approving."""
+    """The arguments that ran instead, when the user edited the call before approving it."""
     summary: str = ""
     """One line for the card, as the tool described the call."""
     decision: RecordedDecision | None = None
     status: CallStatus = "pending"
     output: str = ""
-    """What the model was told."""
+    """The result text that the model received."""
     withheld: str = ""
-    """sha256 of `output` where that is not stored: the notebook was saved without results."""
+    """sha256 of `output` when the notebook was saved without results; `output` is then not stored."""
     exit: int | None = None
     milliseconds: int | None = None
     files: tuple[FileChange, ...] = ()
     uncovered: str = ""
-    """What it may have changed besides, that undo does not bring back: a sentence. Without what `bound` says."""
+    """A sentence: what else the call may have changed that undo does not restore, except the variables in `bound`."""
     bound: tuple[str, ...] = ()
-    """The names of variables that it bound or deleted, which undo does not bring back either. Of a repeated call: the first's."""
+    """Names of variables that the call set or deleted, which undo does not restore. A repeated call has those of the first."""
     hint: str = ""
-    """The last line of `output` where that is advice: how to see all of an output that was cut."""
+    """The last line of `output` when it is advice: how to see all of a shortened output."""
     no_undo: str = ""
-    """The line of `output` that says why undo does not cover the call, advice as well."""
+    """The line of `output` that says why undo does not cover the call. It too is advice, not part of the result."""
     images: tuple[RecordedImage, ...] = ()
     subagent: RecordedSubagent | None = None
 
     @property
     def told(self) -> str:
-        """`output`, or what there is to say of it where it is withheld."""
+        """Return `output`, or a note in its place when it is withheld."""
         return f"[not stored here; its sha256 is {self.withheld}]" if self.withheld else self.output
 
     @property
     def is_repeated(self) -> bool:
-        """Whether its reply has the same call before it, which was run for both."""
+        """Whether an earlier call of the same reply was identical, and ran for both."""
         return self.decision is not None and self.decision.by == IDENTICAL
 
     @property
     def result(self) -> str:
-        """`output` without advice: what two runs of a call are compared by."""
+        """Return `output` without the advice in it, to compare two runs of a call."""
         own = without_hint(self.output, self.hint)
         before, line, after = f"\n{own}\n".partition(f"\n{self.no_undo}\n")
         return f"{before}\n{after}"[1:-1] if self.no_undo and line else own
 
     @property
     def not_covered(self) -> str:
-        """All that undo does not bring back, `bound` too: a sentence."""
+        """Say in a sentence everything that undo does not restore, including the variables in `bound`."""
         variables = f"variables: {listed(self.bound)}" if self.bound and not self.is_repeated else ""
         return "; ".join(filter(None, (self.uncovered, variables)))
 
@@ -203,15 +209,15 @@ class RecordedCall(Record):
 END = -1
 BEFORE_PROMPT = 0
 NEAREST = 16
-"""How many ancestors a record names: where one of them is in no place that is known, the next is gone on from."""
+"""How many ancestors a record names. When the nearest cannot be found, the conversation continues from the next one."""
 TURNS_BEFORE = "turns_before"
-"""In the header of a session that went on from a notebook: the highest number of a turn there."""
+"""Field in the header of a session that continues a notebook's: the highest turn number in that notebook."""
 
 
 class Ref(Record):
-    """A place in a conversation: after the record `id`, whole (END), or before its step `step`, counted from 1.
+    """A place in a conversation: after the whole record `id` (END), or before its step number `step`, counted from 1.
 
-    A record never names BEFORE_PROMPT, which is its parent's place; checkpoints do (core/context/checkpoints.py).
+    Only checkpoints use BEFORE_PROMPT (core/context/checkpoints.py). A record names its parent's place instead.
     """
 
     id: str
@@ -219,7 +225,7 @@ class Ref(Record):
 
 
 class RecordedDMail(Record):
-    """The model went back to before step `step` of this turn, with `message` for what it knows of the time since."""
+    """A rewind: the model returned to the place before step `step` of this turn; `message` is all that it keeps from since."""
 
     step: int
     message: str
@@ -228,8 +234,8 @@ class RecordedDMail(Record):
 class RecordedStep(Record):
     """One request and its reply. `fingerprint` is the sha256 of the messages after the system message.
 
-    `injected`: what middleware added to this one request, and only to it. `reminder`: what of it told the model that it
-    goes in circles, and is shown. `pruned`: ids of calls, of whatever turn, whose results were stubs from this request on.
+    `injected`: text that middleware added to this request only. `reminder`: the part of it that warns the model of
+    repeated calls, which is shown. `pruned`: ids of calls, in any turn, whose results are stubs from this request on.
     """
 
     fingerprint: str = ""
@@ -244,50 +250,50 @@ class RecordedStep(Record):
     reminder: str = ""
     pruned: tuple[str, ...] = ()
     provider_data: str = ""
-    """As a call's: what came with the reply as a whole."""
+    """JSON text of a CallOrigin, as in RecordedCall: what the server sent with the reply as a whole."""
     dmail: RecordedDMail | None = None
-    """What came before this request, in place of all that had followed the step that it names."""
+    """A rewind before this request: it replaced everything from the step that it names."""
 
 
 class TurnRecord(Record):
-    """One prompt and all that followed. `cost` is USD as text, "" when the price is unknown."""
+    """One turn: a prompt and everything until its answer. `cost` is USD as text, "" when the price is unknown."""
 
     type: Literal["turn"] = "turn"
     id: str = ""
-    """16 hex digits, made when the turn begins: the same wherever the record is copied to."""
+    """16 hex digits, made when the turn begins. Copies of the record keep it."""
     parent: Ref | None = None
-    """The place that the conversation goes on from; None: it begins here."""
+    """The place in the conversation that this turn continues; None: a new conversation begins."""
     seq: int = 0
-    """A Lamport counter: 1 + the highest that was known when the turn began."""
+    """A Lamport counter: 1 + the highest `seq` that was known when the turn began."""
     ancestors: tuple[str, ...] = ()
-    """Ids of the NEAREST records before it, the parent first: what to go on from where some of them are missing."""
+    """Ids of the NEAREST records before it, the parent first, to continue from the nearest one that can be found."""
     turn: int
     prompt: str
     sent: str = ""
-    """What the model got in its place, when a skill was loaded with it."""
+    """The text that the model received in place of `prompt`, for example with the text of a skill."""
     key: str = ""
-    """sha256 of the cell's body and options: which cell plays this turn."""
+    """sha256 of the cell's text and options: playback finds the turn of a cell by it."""
     cell_id: str | None = None
     model: str = ""
     mode: str = "default"
     images: tuple[RecordedImage, ...] = ()
-    """Pictures that went with the prompt."""
+    """Images that were sent with the prompt."""
     attached: tuple[str, ...] = ()
-    """What the prompt attached with @, in a few words each: `df (3 columns, 1.2 KB)`."""
+    """What the prompt attached with @, each in a few words, such as `df (3 columns, 1.2 KB)`."""
     warnings: tuple[str, ...] = ()
-    """What could not be used, in the order it was noticed, and what must be known of what the turn has changed."""
+    """Warnings, in order: about what could not be used, and about changes of this turn that the user should know."""
     steps: tuple[RecordedStep, ...] = ()
     dmail: RecordedDMail | None = None
-    """A D-Mail that no reply has followed: the turn ended there."""
+    """A rewind that no reply followed, because the turn ended there."""
     compaction: RecordedCompaction | None = None
-    """A compaction that no reply has followed, after `dmail` where there is one."""
+    """A compaction that no reply followed; it came after `dmail`, if both are set."""
     outcome: Outcome = "running"
     no_reply: bool | None = None
-    """Whether a step had begun that has no reply; None: the turn was done, or an old record does not say."""
+    """Whether the last step was begun but got no reply; None: the turn was done, or the record is an old one."""
     message: str = ""
-    """Why it stopped, when the outcome is not done."""
+    """Why the turn stopped, when the outcome is not "done"."""
     stop_reason: StopReason = ""
-    """The same as a value."""
+    """The reason in `message`, as one of a few values."""
     cost: str = ""
     milliseconds: int = 0
 
@@ -302,7 +308,7 @@ class TurnRecord(Record):
 
     @property
     def paid(self) -> tuple[RecordedStep | RecordedCompaction | RecordedSubagent, ...]:
-        """What took tokens: the replies, the summaries that compaction asked for, and subagents."""
+        """Return everything that used tokens: the replies, the summaries of compaction, and the subagents."""
         return (*self.steps, *self.compactions, *self.subagents)
 
     @property
@@ -319,13 +325,13 @@ class TurnRecord(Record):
 
     @property
     def unasked(self) -> tuple[str, ...]:
-        """The tools of calls that were refused because nobody could be asked, a subagent's too; each once."""
+        """Name each tool, once, that was refused because no one could approve it; with those of subagents."""
         own = [call.name for call in self.calls if call.decision is not None and call.decision.by == "headless"]
         return tuple(dict.fromkeys([*own, *(name for subagent in self.subagents for name in subagent.unasked)]))
 
     @property
     def head(self) -> Ref:
-        """Where the conversation is after it."""
+        """The place of the conversation after this record."""
         return Ref(id=self.id)
 
 
@@ -337,36 +343,37 @@ class KeptFile(Record):
 
 
 class UndoRecord(Record):
-    """Turns that were undone, or redone: the conversation, and the files that their tools changed.
+    """An undo or a redo of turns: the conversation, and the files that their tools changed.
 
-    `turn_ids`: of these turns, oldest first; where `head` is before a step, that is a step of the first of them, which keeps
-    what came before. `turns`: their numbers, for people. `files`: what was changed in the workspace now, from and to.
+    `turn_ids`: ids of these turns, oldest first. When `head` is before a step, it is a step of the first of them, and that
+    turn keeps its steps before it. `turns`: their numbers, to be shown. `files`: the changes that the undo or redo itself
+    made in the workspace. `kept`: the files that it left as they were.
     """
 
     type: Literal["undo", "redo"] = "undo"
     id: str = ""
-    """As a turn has it; so are `seq` and `ancestors`, which are those of `head`, itself the first."""
+    """As in TurnRecord, and so is `seq`. `ancestors` begins with the id in `head`, then has the ancestors of that record."""
     parent: Ref | None = None
-    """Where the conversation was before."""
+    """The place of the conversation before the undo or redo."""
     head: Ref | None = None
-    """Where it is afterwards; None: it is empty."""
+    """The place of the conversation afterwards; None: it is empty."""
     seq: int = 0
     ancestors: tuple[str, ...] = ()
     key: str = ""
-    """As a turn has it: which cell plays this. Of an undo that made room for a new answer it is that prompt's."""
+    """As in TurnRecord. When the undo was made to ask a prompt again, it is the key of that prompt."""
     cell_id: str | None = None
     turn_ids: tuple[str, ...] = Field(min_length=1)
     turns: tuple[int, ...] = Field(min_length=1)
     files: tuple[FileChange, ...] = ()
     kept: tuple[KeptFile, ...] = ()
     uncovered: tuple[str, ...] = ()
-    """What the calls in question may have changed that is not known: a sentence each."""
+    """One sentence for each call of these turns that may have changed more than is known."""
     warnings: tuple[str, ...] = ()
-    """What must be known besides, as in a turn."""
+    """Other warnings, as in TurnRecord."""
 
 
 class ClearRecord(Record):
-    """A new conversation begins: what came before `parent` and after it is not sent any more. Fields as in UndoRecord."""
+    """A new conversation begins after `parent`: earlier messages are not sent again. Fields as in UndoRecord."""
 
     type: Literal["clear"] = "clear"
     id: str = ""
@@ -377,11 +384,11 @@ class ClearRecord(Record):
 
     @property
     def head(self) -> None:
-        """The conversation is empty after it."""
+        """None: the conversation is empty afterwards."""
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """None: nothing is gone on from."""
+        """Empty: the new conversation continues no record."""
         return ()
 
 
@@ -409,35 +416,35 @@ class CompactRecord(Record):
 
     @property
     def head(self) -> Ref:
-        """Where the conversation is after it."""
+        """The place of the conversation after this record."""
         return Ref(id=self.id)
 
 
 Sent = TurnRecord | CompactRecord
-"""What the model is told of: a turn, and a summary in place of all that came before it."""
+"""Records whose contents are sent to the model: turns, and summaries that replace what came before them."""
 Moved = UndoRecord | ClearRecord | CompactRecord
-"""What moves a conversation between its turns."""
+"""Records of what changes the conversation between turns."""
 SessionRecord = TurnRecord | UndoRecord | ClearRecord | CompactRecord
-"""What a session is made of, in the order of `seq`."""
+"""Every kind of record in a session; `seq` gives their order."""
 
 
 MOST_NAMES = 30
-"""Names in a sentence; the others are counted."""
+"""Most names in a sentence; the others are only counted."""
 
 
 def listed(names: Sequence[str]) -> str:
-    """`x, y and 3 more`."""
+    """Join names for a sentence: `x, y and 3 more`."""
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def without_hint(text: str, hint: str) -> str:
-    """`text` without its last line where that is `hint`."""
+    """Return `text` without its last line if that line is `hint`."""
     return text.removesuffix(f"\n{hint}") if hint else text
 
 
 def canonical_json(value: Any) -> str:
-    """Sorted keys, no blanks, ASCII: the same text for the same value, whoever wrote the file (lone surrogates too)."""
+    """Return JSON with sorted keys, without spaces, in ASCII: equal values give equal text, also with lone surrogates."""
     return _CANONICAL(value)
 
 

@@ -1,4 +1,4 @@
-"""Redaction: secrets and paths of this machine are kept out of whatever is logged, recorded, shown or given to a model."""
+"""Redaction: remove secrets and paths of this machine from texts that are logged, recorded, shown or sent to a model."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from urllib.parse import quote
 from kin_nb.core.bounded_json import read_json
 from kin_nb.core.paths import kin_home
 
-SECRET = "[secret]"  # noqa: S105  (what stands for one)
+SECRET = "[secret]"  # noqa: S105  (the replacement, not a secret)
 REDACTED = "[redacted]"
-"""What stands for a match of a pattern that the user named (`--redact`)."""
+"""Replaces a match of a pattern that the user named (`--redact`)."""
 WORKSPACE = "{workspace}"
 SHORTEST = 8
-"""Characters below which a value is not looked for in text: it would match by chance."""
+"""A value with fewer characters is not looked for in texts: it would match by chance."""
 SHORTEST_CUT = 10
-"""As SHORTEST, of a part of one."""
+"""The same limit for a part of a value, at the beginning or end of a cut text."""
 
 _SECRET_WORD = re.compile(
     r"""(?x) (?:^|_) (?:
@@ -36,10 +36,10 @@ _URL_PASSWORD = re.compile(r"""(://[^\s/:@\[{$<"',\\]{0,100}):([^\s/@{}$<>\[\]"'
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable of this name holds a secret, as far as names tell; `githubToken` reads as GITHUB_TOKEN.
+    """Whether the name of a variable suggests a secret; `githubToken` is read as GITHUB_TOKEN.
 
-    Not secret: PWD, OLDPWD (folders), SSH_AUTH_SOCK, SSH_ASKPASS (a socket and a program, which git over ssh needs),
-    TOKENIZERS_PARALLELISM, KEYBOARD and other words that only contain one; GIT_CONFIG_KEY_0 (a setting's name).
+    Not secret: PWD and OLDPWD (folders), SSH_AUTH_SOCK and SSH_ASKPASS (a socket and a program, which git over ssh needs),
+    words that only contain such a word (TOKENIZERS_PARALLELISM, KEYBOARD), and GIT_CONFIG_KEY_0 (a setting's name).
     """
     if re.fullmatch(r"GIT_CONFIG_KEY_\d+", name):
         return False
@@ -48,20 +48,22 @@ def is_secret_name(name: str) -> bool:
 
 
 def url_passwords(text: str) -> list[str]:
-    """The passwords inside the URLs of `text`."""
+    """Return the passwords inside the URLs of `text`."""
     return [match[2] for match in _URL_PASSWORD.finditer(text)]
 
 
 def secrets_redactor(values: Iterable[str]) -> Redactor:
-    """For texts that the model gets and works with: paths stay, and so does an ordinary word or a path that some variable
-    holds although its name promises a secret (PASSWORD=postgres): without those it could not name files and programs.
+    """Return a redactor for texts that the model works with: it removes secrets and keeps paths.
+
+    It also keeps an ordinary word or a path that is the value of a variable with a secret's name (PASSWORD=postgres):
+    without them the model could not name files and programs.
     """
-    root = Path("/")  # the root is no place
+    root = Path("/")  # "/" as workspace and home: no path is replaced
     return Redactor((value for value in values if not _ORDINARY.fullmatch(value)), root, root)
 
 
-# Each pattern runs only on texts that hold one of its literals; all are bounded, so that no text makes them slow. What must not
-# stand before a key is looked for after its first letters: a search for letters is ten times as fast.
+# Each pattern runs only on texts that contain one of its literals. Every repetition is bounded, so that no text makes it slow.
+# The lookbehind follows the first letters of a key: a pattern that begins with letters is found ten times as fast.
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (("sk-",), re.compile(r"sk-(?<![A-Za-z0-9]sk-)(?=[A-Za-z_-]{0,60}\d)[A-Za-z0-9_-]{20,}"), SECRET),
     (("gh",), re.compile(r"gh(?<![A-Za-z0-9]gh)[pousr]_\w{20,}", re.ASCII), SECRET),
@@ -95,7 +97,7 @@ _AFTER_PATH = r"(?![\w@+~-]|\.\w)"
 
 
 class _Value(NamedTuple):
-    """A secret as texts may spell it, and what is left of it where a text was cut: half of it at least."""
+    """A secret in one spelling, with the beginning and end by which it is found in a cut text: at least half of it."""
 
     whole: str
     begin: str
@@ -103,17 +105,17 @@ class _Value(NamedTuple):
 
     @classmethod
     def of(cls, value: str) -> _Value:
-        """An ordinary word and a path are looked for whole: others begin or end as they do."""
+        """Make one. Ordinary words and paths are only found whole, because other words begin or end like them."""
         half = len(value) if _ORDINARY.fullmatch(value) else max(SHORTEST_CUT, (len(value) + 1) // 2)
         return cls(value, value[:half], value[-half:])
 
 
 class Redactor:
-    """Takes secrets and this machine's paths out of texts: `[secret]`, `{workspace}`, `~`.
+    """Replaces secrets and this machine's paths in texts by `[secret]`, `{workspace}` and `~`.
 
-    `values` are secrets to the letter, also where JSON or a URL has escaped them; well-known shapes of keys go as well. Where
-    a text was cut, half of a secret at its beginning or its end, from SHORTEST_CUT characters on, counts as the secret.
-    `.text` is idempotent, and linear in the text: 100 KB take milliseconds.
+    `values`: the known secrets, which are also found escaped in JSON or a URL. Strings that look like well-known kinds of
+    keys are replaced too. Where a text was cut, half of a secret at its beginning or end counts as the secret, if it has
+    SHORTEST_CUT characters or more. `.text` is idempotent, and linear in the text: 100 KB take milliseconds.
     """
 
     def __init__(self, values: Iterable[str], workspace: Path, home: Path | None = None) -> None:
@@ -140,20 +142,21 @@ class Redactor:
         return self._paths.sub(lambda match: self._places[match[0]], text) if self._paths else text
 
     def is_in_json(self, text: str) -> bool:
-        """Whether a secret is in JSON text that must stay verbatim; in opaque data a known one only, since shapes match that
-        by chance.
+        """Whether a secret is in JSON text that must be kept verbatim.
+
+        Patterns of keys apply only to prose, because they match opaque data by chance.
         """
         known = any(value.whole in text for value in self._values)
         return known or any(is_prose(each) and _without_shapes(each) != each for each in texts_in_json(text))
 
 
 def is_prose(text: str) -> bool:
-    """Whether it is words, and not opaque data: base64, a signature."""
+    """Whether a text is words, and not opaque data such as base64 or a signature."""
     return " " in text
 
 
 def texts_in_json(text: str) -> Iterator[str]:
-    """Each text in JSON text as it reads, names too; what is no JSON, as it stands."""
+    """Yield each string in JSON text, unescaped, object keys included; the whole text if it is not JSON."""
     try:
         waiting = [read_json(text)]
     except ValueError:
@@ -176,7 +179,7 @@ def _without_shapes(text: str) -> str:
 
 
 def _without_beginnings(text: str, whole: str, begin: str, mark: str) -> str:
-    """`mark` in place of what begins with `begin` and goes on as `whole` does, as far as it does. Linear in the text."""
+    """Replace each `begin` in `text`, and the characters after it that continue `whole`, by `mark`. Linear in the text."""
     kept, at = [], 0
     while (found := text.find(begin, at)) >= 0:
         kept.append(text[at:found])
@@ -186,9 +189,9 @@ def _without_beginnings(text: str, whole: str, begin: str, mark: str) -> str:
 
 
 def redact_json(text: str, redact: Callable[[str], str]) -> str:
-    """JSON text with each text in it redacted as it reads: escaped, a line's beginning does not look like one.
+    """Redact each string in JSON text, unescaped: patterns would not see the line breaks in escaped text.
 
-    It stays to the letter where nothing is taken out; what is no JSON is redacted as it stands.
+    Returns the same text when nothing is replaced. A text that is not JSON is redacted as a whole.
     """
     try:
         value = read_json(text)
@@ -208,7 +211,7 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 @lru_cache(maxsize=2048)  # asked of every variable for every command
 def holds_a_secret(name: str, value: str) -> bool:
-    """Whether a variable does, by its name or as a password inside a URL; settings in which keys may be written do."""
+    """Whether a variable holds a secret: its name suggests one, its URL has a password, or it is a setting with keys."""
     if name.upper() in _SETTINGS_WITH_KEYS:
         return True
     if name.upper().endswith("_PROXY"):
@@ -217,12 +220,12 @@ def holds_a_secret(name: str, value: str) -> bool:
 
 
 def _escaped(text: str) -> set[str]:
-    """`text` as JSON and URLs spell it."""
+    """Return the spellings of `text` in JSON and in URLs."""
     return {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], quote(text, errors="replace")}
 
 
 def _spellings(path: Path) -> set[str]:
-    """How texts may write a folder; none for the root of the file system, which is everywhere."""
+    """Return the ways in which texts may write a folder; none for `/`, which begins every path."""
     spellings = {str(path.absolute()), str(path.resolve())}
     spellings |= {place.removeprefix("/private") for place in spellings}  # macOS: /tmp is /private/tmp
     spellings |= {form for place in spellings for form in _escaped(place)}

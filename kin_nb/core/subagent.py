@@ -1,8 +1,8 @@
-"""A subagent: one task, in a conversation of its own, inside a call of its parent.
+"""Subagents: one task in a separate conversation, inside a tool call of the parent agent.
 
-It shares the parent's connection to the model, its safety context (mode, policy, grants), its history of files and whoever
-answers; it has messages, tools, a loop detector and statistics of its own. Its turn is in no log: the parent's call
-records what it did.
+A subagent shares the parent's connection to the model, its safety context (mode, policy, grants), its file history and
+its approvals. It has its own messages, tools, loop detector and statistics. Its turn is not logged: the record of the
+parent's call says what it did.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from kin_nb.core.turn_hooks import TurnHooks
 from kin_nb.core.usage import cost_of, count_aside
 
 MOST_CALLS = 50
-"""Calls of one subagent that the record names."""
+"""Most calls of one subagent that the record names."""
 _NOT_TOLD = (AssistantEvent, ReasoningEvent, ToolOutputEvent, CheckpointEvent)
-"""Pieces of what comes whole later, and checkpoints that nobody can go back to."""
+"""Events that are not forwarded: pieces of a text that comes whole later, and checkpoints, which cannot be used here."""
 
 
 async def run_subagent(
     parent: TurnContext, call: CallContext, profile: Profile, *, title: str, prompt: str, max_steps: int
 ) -> TurnRecord:
-    """Run the subagent's one turn, and return its record, however it ended.
+    """Run the subagent's only turn, and return its record, also when the turn failed.
 
-    What it used is counted and recorded, also when this is cancelled.
+    The tokens are counted and the calls recorded also when this is cancelled.
     """
     context = _context(parent, call, profile, title, max_steps)
     number = parent.conversation.transcript.turns[-1].turn  # it is the parent's turn, in the audit log too
@@ -78,7 +78,7 @@ async def run_subagent(
 
 
 def _context(parent: TurnContext, call: CallContext, profile: Profile, title: str, max_steps: int) -> TurnContext:
-    """Compose what the subagent works with. It owns nothing that has to be closed."""
+    """Compose the subagent's parts. None of them has to be closed."""
     settings = Settings(parent.settings.config, parent.settings.mode)
     settings.override(
         max_steps_per_turn=min(max_steps, settings.config.max_steps_per_turn),
@@ -94,7 +94,7 @@ def _context(parent: TurnContext, call: CallContext, profile: Profile, title: st
         services=parent.services,
         journal=journal,
         toolset=SubagentTools(parent, profile),
-        # begins as the parent's does: prompt caches know it
+        # the same beginning as the parent's, for the provider's prompt cache
         system_prompt=f"{parent.conversation.history.messages[0].content}\n\n{profile.instructions}",
         middleware=middleware,
         approvals=approvals,
@@ -110,23 +110,23 @@ def _context(parent: TurnContext, call: CallContext, profile: Profile, title: st
 
 
 def _journal(parent: TurnContext, settings: Settings) -> SessionJournal:
-    """Return one that writes nothing: its warnings are the parent's, and what could not be kept is told there."""
+    """Return a journal that writes nothing. Warnings and storage failures go to the parent's journal."""
     log = UnwrittenLog(parent.journal.root_id)
-    log.has_header = True  # no header: nobody reads it
+    log.has_header = True  # so that no header is made
     journal = SessionJournal(settings.config, settings.workspace.root, parent.journal.root_id, log)
     journal.warnings, journal.storage = parent.journal.warnings, parent.journal.storage
     return journal
 
 
 def _safety(parent: TurnContext, profile: Profile) -> Callable[[], SafetyContext]:
-    """Return the parent's. Plan mode is what keeps a subagent that reads from all else, whatever is granted or configured."""
+    """Return the parent's safety context, in plan mode for a read-only profile: no grant or setting overrides that."""
     if profile.read_only:
         return lambda: replace(parent.safety(), mode=AgentMode.PLAN)
     return parent.safety
 
 
 def _asking(call: CallContext, title: str) -> Ask:
-    """The user sees the question at the parent's call, the only one that they see."""
+    """Return a function that asks the user at the parent's call, which is the only call with a card."""
 
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
         reason = f'the subagent "{title}": {request.reason}'
@@ -140,7 +140,7 @@ async def _no_subagent(context: CallContext, profile: Profile, **task: Any) -> T
 
 
 class SubagentTools(Toolset):
-    """The parent's tools, as the profile has them, with a memory of their own; servers are shared, and the parent's to close."""
+    """The parent's tools that the profile allows, with separate state. MCP servers are shared, and the parent closes them."""
 
     def __init__(self, parent: TurnContext, profile: Profile) -> None:
         self.format_handler = parent.toolset.format_handler
@@ -149,23 +149,23 @@ class SubagentTools(Toolset):
         parent.toolset.attach_skills(self.manager)
 
     def expand(self, prompt: str) -> str:
-        """Return it as it is: a model wrote it."""
+        """Return the prompt unchanged: the model wrote it, so `/skill` has no meaning in it."""
         return prompt
 
     async def connect(self) -> list[str]:
-        """The parent's are."""
+        """Do nothing: the parent has connected the servers."""
         return []
 
     async def refresh(self) -> list[str]:
-        """Its tools are those that it began with."""
+        """Do nothing: a subagent keeps the tools that it began with."""
         return []
 
     def attach_skills(self, manager: ToolManager) -> None:
-        """It has no skills to give."""
+        """Do nothing: the skills are the parent's, attached when the tools were made."""
 
 
 class _ParentsLimit(BuiltinMiddleware):
-    """What the session may cost, subagents and all."""
+    """Applies the parent's price limit, which covers the session with its subagents."""
 
     def __init__(self, limit: PriceLimitMiddleware, parent: TurnContext) -> None:
         self._limit, self._parent = limit, parent
@@ -175,7 +175,7 @@ class _ParentsLimit(BuiltinMiddleware):
 
 
 class _Charged:
-    """Counts what the subagent used into the parent's statistics."""
+    """Adds what the subagent used to the parent's statistics."""
 
     def __init__(self, parent: TurnContext, subagent: TurnContext) -> None:
         self._parent, self._own = parent.conversation.usage, subagent.conversation.usage

@@ -1,8 +1,8 @@
-"""The wire (seed 001): every event as one line of JSON, for programs in other languages (docs/reference/events.md).
+"""The wire format (seed 001): each event as one line of JSON, for programs in other languages (docs/reference/events.md).
 
-A line is `{"type": "StepStart", "payload": {...}}`: the event's class without "Event", and its fields. What only Python
-has (a tool's class) is left out, what is no JSON becomes text. The first line of a stream says the protocol's version,
-which changes when a reader would have to: new types and new fields do not change it.
+A line is `{"type": "StepStart", "payload": {...}}`: the name of the event's class without "Event", and its fields. Python
+objects (a tool's class) are omitted; values that JSON does not have become text. The first line of a stream has the
+protocol version. The version changes only when readers must change: new types and fields do not change it.
 """
 
 from __future__ import annotations
@@ -33,49 +33,49 @@ PROTOCOL_VERSION = "1"
 METADATA = "metadata"
 _PYTHONS_OWN = frozenset({"tool_class"})
 _PROVIDERS_OWN = frozenset({"provider_data"})
-"""Opaque to any reader but the provider that made it."""
+"""Omitted: only the provider that made these fields can read them."""
 _DEEPEST = 60
 _LONGEST_LINE = 8_192
-"""Characters that are held back at most while a line, or a private key, is not complete."""
+"""Most characters that are held back while a line, or a private key, is incomplete."""
 _LONGEST_SECRET = 4_096
-"""Characters of a longer line that stay held back: they may be the beginning of something that is taken out."""
+"""Characters at the end of a longer line that are still held back: a secret may begin in them."""
 _CUTS, _STEP = 64, 64
-"""Places where a text is tried to be cut, and characters between those in a line."""
+"""How many places are tried for a cut, and the characters between two such places in a line."""
 _LINE_END = re.compile(r"[\n\r]")
 _KEY_LINE = r"[A-Z ]{0,30}PRIVATE KEY-----"
 _BEGUN = re.compile(
     rf"-----BEGIN {_KEY_LINE}(?!.{{0,{_LONGEST_LINE}}}-----END {_KEY_LINE})|authorization\W{{1,5}}[^\n\r]{{0,200}}\Z",
     re.DOTALL | re.IGNORECASE,
 )
-"""Where a secret of several lines may have begun that has not ended."""
+"""Matches the beginning of a secret of several lines whose end has not arrived."""
 
 Redact = Callable[[str], str]
 _Key = tuple[str, ...]
 
 
 class WireError(ValueError):
-    """A line that is none of this protocol's."""
+    """A line that is not valid in this protocol."""
 
 
 @dataclasses.dataclass(frozen=True)
 class WireMessage:
-    """A line as it was read. `type` "metadata": the first one, whose payload holds `protocol_version`."""
+    """A line that was read. The first line has `type` "metadata" and a payload with `protocol_version`."""
 
     type: str
     payload: dict[str, Any]
 
 
 def to_wire(event: BaseEvent, redact: Redact = str) -> dict[str, Any]:
-    """`{"type": ..., "payload": ...}`, JSON all through; an event inside an event nests in the same form.
+    """Return `{"type": ..., "payload": ...}` with JSON values only. An event inside an event has the same form.
 
-    `redact` is applied to every text: pass `agent.redact` for whatever leaves this process.
+    `redact` is applied to every text: pass `agent.redact` when the result leaves this process.
     """
     wire: dict[str, Any] = _plain(event, redact, 0)
     return wire
 
 
 def from_wire(line: str | bytes) -> WireMessage:
-    """Raises WireError for what is no line of this protocol, and for the first line of a later version of it."""
+    """Read one line. Raises WireError for an invalid line, and for a first line with another protocol version."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -97,14 +97,14 @@ def wire_type(event: type[BaseEvent]) -> str:
 
 
 class WireStream:
-    """The lines of one stream. Text that comes in pieces is sent line by line: half a secret would not be recognised."""
+    """The lines of one stream. Text that arrives in pieces is sent in whole lines: half a secret would not be recognized."""
 
     def __init__(self) -> None:
         self._begun = False
-        self._held: dict[_Key, tuple[BaseEvent, str]] = {}  # the last piece of each text, and what is not sent of it
+        self._held: dict[_Key, tuple[BaseEvent, str]] = {}  # the last piece of each text, and its unsent part
 
     def lines(self, event: BaseEvent, redact: Redact) -> Iterator[str]:
-        """What `event` adds: nothing while a line of its text is not complete, and several when it ends other texts."""
+        """Yield the lines for `event`: none while its line of text is incomplete, several when it ends other texts."""
         if not self._begun:
             self._begun = True
             yield json.dumps({"type": METADATA, "protocol_version": PROTOCOL_VERSION})
@@ -129,7 +129,7 @@ def _line(event: BaseEvent, redact: Redact) -> str:
 
 
 def _plain(value: Any, redact: Redact, depth: int) -> Any:
-    """`value` as JSON: its fields for a model, its text for a path, the name of its type for what has no JSON."""
+    """Return `value` as JSON: fields for a model, text for a path, the type's name for what has no JSON form."""
     if isinstance(value, Enum):
         return _plain(value.value, redact, depth)
     if value is None or isinstance(value, bool | int):
@@ -170,7 +170,7 @@ def _object(fields: Mapping[Any, Any], redact: Redact, depth: int) -> dict[str, 
 
 
 def _fields(model: BaseModel) -> dict[str, Any]:
-    """Read one by one: a field that is declared as BaseModel would be dumped without the fields of its subclass."""
+    """Return the fields of a model, read one by one: `model_dump` omits the fields of a subclass of the declared type."""
     fields = type(model).model_fields.items()
     own = {
         name: getattr(model, name, None) for name, field in fields if not field.exclude and name not in _PROVIDERS_OWN
@@ -179,7 +179,7 @@ def _fields(model: BaseModel) -> dict[str, Any]:
 
 
 def _piece(event: BaseEvent) -> tuple[_Key, str] | None:
-    """(which text it continues, the piece), None for an event that is whole."""
+    """Return the key of the text that an event continues, and the piece; None for an event that is complete."""
     match event:
         case AssistantEvent(stopped_by_middleware=False):
             return ("text",), event.content
@@ -199,7 +199,7 @@ def _with_text(event: BaseEvent, text: str) -> BaseEvent:
 
 
 def _is_over(key: _Key, event: BaseEvent, piece: tuple[_Key, str] | None) -> bool:
-    """Whether no more of the text comes, now that `event` is here: output goes on until its call has a result."""
+    """Whether `event` ends the text of `key`. The output of a call ends with the result of that call."""
     while isinstance(event, SubagentEvent):
         event = event.event
     if "output" in key[-2:-1]:
@@ -208,9 +208,9 @@ def _is_over(key: _Key, event: BaseEvent, piece: tuple[_Key, str] | None) -> boo
 
 
 def _sendable(text: str, redact: Redact) -> int:
-    """How many characters of a text that goes on can be sent: its complete lines.
+    """Return how many characters of an unfinished text can be sent: its complete lines.
 
-    When the last line is too long: all but what may be the beginning of a secret.
+    When the last line is too long, they are all characters except those at the end in which a secret may begin.
     """
     begun = _BEGUN.search(text)
     ends = [found.end() for found in _LINE_END.finditer(text, 0, begun.start() if begun else len(text))]
@@ -221,7 +221,7 @@ def _sendable(text: str, redact: Redact) -> int:
 
 
 def _cut(text: str, places: Iterable[int], redact: Redact, otherwise: int) -> int:
-    """The first of `places` that lies within nothing that is taken out of the whole text."""
+    """Return the first of `places` where a cut does not divide a part that `redact` replaces."""
     tried = list(islice(places, _CUTS))
     whole = redact(text) if tried else ""
     return next((place for place in tried if redact(text[:place]) + redact(text[place:]) == whole), otherwise)

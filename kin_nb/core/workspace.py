@@ -1,4 +1,4 @@
-"""The workspace: where paths lead, which of them are sensitive, and how to open a file that may be a trap."""
+"""The workspace: resolve paths, tell which of them are sensitive, and open files safely."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kin_nb.core.tool_types import ToolError
 
 _NO_PATHS: Mapping[str, Path] = {}
 decided_paths: ContextVar[Mapping[str, Path]] = ContextVar("decided_paths", default=_NO_PATHS)
-"""Of the call that runs, or is shown: where its paths, as written, led when the safety chain decided about it."""
+"""For the call that runs or is shown: each path as written, and what it resolved to when the safety chain decided."""
 
 
 class Workspace:
-    """The folder that the agent works in. `root` is resolved once; every other path at each use, symlinks and all.
+    """The folder that the agent works in. `root` is resolved once; every other path is resolved at each use, with symlinks.
 
-    Nothing is refused for lying outside: the safety chain decides that, with `contains` and `is_sensitive`.
+    Paths outside are not refused here: the safety chain decides about them, with `contains` and `is_sensitive`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -31,7 +31,7 @@ class Workspace:
 
     @property
     def too_wide(self) -> str:
-        """What the root is, when it is no project's folder: it holds the user's home, and so whatever is theirs. Else ""."""
+        """Describe the root if it is or contains the user's home folder, and so is not one project's folder; else ""."""
         home = Path.home().resolve()
         if self.root == home:
             return "your home folder"
@@ -39,14 +39,14 @@ class Workspace:
 
     @property
     def warning(self) -> str:
-        """For the user, "" when there is nothing to say."""
+        """Return a warning for the user when the root is too wide, else ""."""
         if not self.too_wide:
             return ""
         what = f"The workspace is {self.too_wide}, so reading files asks too."
         return f"{what} To work in a project: start in its folder, or set KIN_WORKDIR."
 
     def resolve(self, path: str) -> Path:
-        """Where `path` leads: absolute, no symlink left; relative to the root, `~` expanded. It need not exist.
+        """Return the absolute path, with symlinks resolved and `~` expanded. `path` is relative to the root; it need not exist.
 
         Raises ToolError for an empty path, control characters, symlink loops and names that no file can have.
         """
@@ -69,25 +69,25 @@ class Workspace:
         return resolved
 
     def resolve_for_use(self, path: str) -> Path:
-        """Where `path` led when the running call was decided, whatever has changed since; else as `resolve`.
+        """Return what `path` resolved to when the running call was decided; else the same as `resolve`.
 
-        To be opened without following links (`open_regular`, safe_fs): a link that was put there since is an error.
+        Open it without following links (`open_regular`, safe_fs), so that a link that was created since is an error.
         """
         decided = decided_paths.get().get(path)
         return self.resolve(path) if decided is None else decided
 
     def contains(self, path: Path) -> bool:
-        """Whether `path` really lies in the workspace, wherever its symlinks say it does."""
+        """Whether `path` is in the workspace after its symlinks are resolved."""
         return (self.root / path).resolve().is_relative_to(self.root)
 
     def relative(self, path: Path) -> str:
-        """For display: relative to the root with `/`, or the whole path when it lies outside."""
+        """Return `path` for display: relative to the root with `/`, or the whole path when it is outside."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
     def is_sensitive(self, path: Path, access: Access = "read") -> str | None:
-        """Why this access to `path` needs a person's word each time, or None. Looks at the link and its target.
+        """Return why this access to `path` needs the user's approval each time, or None. Checks the link and its target.
 
-        "write" is also the creation of a file that is not there.
+        "write" includes the creation of a new file.
         """
         named = self.root / path
         resolved, own = named.resolve(), kin_home().resolve()
@@ -100,7 +100,7 @@ class Workspace:
         return self._reason(resolved, access) or self._reason(PurePath(os.path.normpath(named)), access)
 
     def _reason(self, path: PurePath, access: Access) -> str | None:
-        """A workspace may lie in an agent's own folder, `~/.cursor/worktrees`: then what is in it is not that agent's settings."""
+        """A workspace may be inside an agent's own folder (`~/.cursor/worktrees`): its files are not that agent's settings."""
         reason = sensitive_reason(path, access)
         if reason == AGENTS_SETTINGS and path.is_relative_to(self.root):
             return sensitive_reason(path.relative_to(self.root), access)
@@ -108,9 +108,9 @@ class Workspace:
 
 
 def open_regular(path: Path, shown: str | None = None) -> BinaryIO:
-    """A regular file, opened for reading. `path` is resolved already: no link in it is followed. `shown`: its name in errors.
+    """Open a regular file for reading. `path` must be resolved: links in it are not followed. `shown`: its name in errors.
 
-    Raises ToolError at once for whatever else it is: a FIFO or a device could block for ever, or never end.
+    Raises ToolError at once for anything else, because reading a FIFO or a device could block or never end.
     """
     name = shown or str(path)
     try:
@@ -130,7 +130,7 @@ def open_regular(path: Path, shown: str | None = None) -> BinaryIO:
 
 
 def read_bytes(path: Path, limit: int, shown: str | None = None) -> bytes:
-    """The whole of a regular file. Raises ToolError as `open_regular` does, and for a file over `limit` bytes."""
+    """Read a whole regular file. Raises ToolError as `open_regular` does, and for a file over `limit` bytes."""
     name = shown or str(path)
     with open_regular(path, shown) as file:
         try:
@@ -143,7 +143,7 @@ def read_bytes(path: Path, limit: int, shown: str | None = None) -> bytes:
 
 
 def error_text(error: Exception) -> str:
-    """What went wrong, without the path that Python adds."""
+    """Describe the error, without the path that Python adds."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file or folder"
     if isinstance(error, PathChangedError):
