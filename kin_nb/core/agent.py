@@ -1,4 +1,4 @@
-"""The agent: one conversation with a model that has tools (seed 000). What happens in one turn is turn.py's business."""
+"""The agent: a session with a model that has tools (seed 000). turn.py has the steps of one turn."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ from kin_nb.core.turn_hooks import TurnHooks
 
 
 class Agent(AgentParts):
-    """One session. `act` is one turn; everything that happens in it is yielded as events and kept in `turns`.
+    """One session. `act` runs one turn: it yields events, and records the turn in `turns`.
 
-    `backend` defaults to the provider of the active model. `max_turns` counts requests to the model, `max_price` USD,
-    both over the session. Without an approval callback every call that would ask is refused with a sentence that says
-    how to allow it. An error in `message_observer` is a warning; an approval callback that fails has refused.
+    `backend` defaults to the provider of the active model. `max_turns` limits the model requests of the session,
+    `max_price` its cost in USD. Without an approval callback, a call that needs approval is refused, and the model is
+    shown how the user can allow it. An error in `message_observer` becomes a warning; an error in the approval callback
+    refuses the call.
 
-    `middleware`: in place of the built-in one. `compaction`: how a conversation is summed up. `loops`: finds turns that go
-    in circles. `observers` hear of each event, besides those of the settings.
+    `middleware` replaces the built-in middleware. `compaction`: the strategy that summarizes a conversation. `loops`
+    detects repeated calls. `observers` receive each event, in addition to the observers in the settings.
     """
 
     def __init__(
@@ -98,9 +99,9 @@ class Agent(AgentParts):
 
     @classmethod
     def resume(cls, config: KinConfig, name: str = "latest", **options: Any) -> Agent:
-        """Continue a stored session in its log. `name`: an id, the beginning of one, or "latest" of this folder.
+        """Continue a stored session in its log. `name`: an id, the beginning of an id, or "latest" of this folder.
 
-        `options`: what the constructor takes. Raises SessionError, ConfigError; then no lock is left.
+        `options`: arguments of the constructor. Raises SessionError, ConfigError; the log is unlocked in that case.
         """
         return resumed(partial(cls, config, **options), config, name)
 
@@ -112,10 +113,10 @@ class Agent(AgentParts):
         last: int = 0,
         header: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Continue after records of another session, in their order: those of one conversation, in a notebook or a document.
+        """Continue a conversation of another session, from its records in a notebook or a document, the oldest first.
 
-        What comes next is made after all that is `known`, and its turns are numbered after `last`. `header`: fields of the
-        other session's header that hold for this one too.
+        New records get a higher `seq` than all `known` records, and new turns a higher number than `last`. `header`:
+        fields of the other session's header that also apply to this session.
         """
         records = with_ids(records, after=self.conversation.lineage.seq)
         self.journal.header = {**self.header, **header, **({TURNS_BEFORE: last} if last else {})}
@@ -155,9 +156,9 @@ class Agent(AgentParts):
                 self.observers.turn_over(self.turns[-1])
 
     async def aclose(self) -> None:
-        """Leave the backend, and close the log, in any event loop. The agent can act again: both open again when needed.
+        """Close the backend and the log, in any event loop. A later turn opens both again.
 
-        Raises what one of its parts raises, when all are closed.
+        Closes all parts, and then raises the error of one that failed.
         """
         files = self.parts.services.files
         async with AsyncExitStack() as stack:
@@ -168,18 +169,18 @@ class Agent(AgentParts):
             stack.push_async_callback(self.toolset.aclose)
             stack.push_async_callback(self.parts.services.model.aclose)
 
-    # What may be done between turns.
+    # Actions between turns.
 
     async def clear_history(self, *, key: str = "", cell_id: str | None = None) -> None:
-        """Begin a new conversation: only the system message stays. Raises TurnRunningError and SessionError, as `undo`."""
+        """Begin a new conversation: only the system message is kept. Raises TurnRunningError, SessionError as `undo` does."""
         self.clear(key=key, cell_id=cell_id)
 
     def clear(self, *, key: str = "", cell_id: str | None = None) -> None:
-        """Do what `clear_history` does, where there is no event loop."""
+        """Do the same as `clear_history`, without an event loop."""
         self.undos.check_between_turns()
         self.conversation.clear()
         self.journal.learn_secrets(self.config)
-        self.history.set_system_prompt(self.system_prompt())  # what was kept in memory since is in it
+        self.history.set_system_prompt(self.system_prompt())  # it has the memories that were written since
         self.toolset.reset()
         made = self.conversation.lineage.next()
         del made["ancestors"]
@@ -189,62 +190,62 @@ class Agent(AgentParts):
         self.journal.append_move(record)
 
     async def compact(self, *, key: str = "", cell_id: str | None = None) -> str:
-        """Replace what is old in the conversation by the model's summary of it, which is returned; "" when there is none.
+        """Summarize the older part of the conversation. Returns the model's summary, "" when there was nothing to summarize.
 
-        The session id is new, its log and notebook stay. Raises CompactionError, BackendError, and as `undo`: then
-        nothing changed.
+        The session gets a new id, and keeps its log and notebook. Raises CompactionError, BackendError, and as `undo`
+        does; nothing is changed in that case.
         """
         with self.undos.exclusive():
             compactor = self.parts.compactor
             return await compactor.compact_between_turns(key=key, cell_id=cell_id, compacted=self.observers.compacted)
 
     async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
-        """Take back the last turns: the conversation, and the files that their tools changed (undo.py).
+        """Undo the last turns: restore the conversation, and the files that their tools changed (undo.py).
 
-        `key`, `cell_id`: the cell that asks, for the record, as in `act`. Raises UndoError, TurnRunningError, and SessionError
-        when the log went on elsewhere; then nothing was changed.
+        `key`, `cell_id`: the cell that asked, for the record, as in `act`. Raises UndoError, TurnRunningError, and SessionError
+        when another process has continued the log; nothing is changed in that case.
         """
         return await self.undos.undo(turns, key=key, cell_id=cell_id)
 
     async def redo(self, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
-        """Give back what the last undo took. Raises as `undo`."""
+        """Restore what the last undo reverted. Raises as `undo` does."""
         return await self.undos.redo(key=key, cell_id=cell_id)
 
     async def revert_to(self, checkpoint_id: int) -> UndoRecord:
-        """Back to a checkpoint (CheckpointEvent), conversation and files. Raises as `undo`."""
+        """Restore the conversation and the files to a checkpoint (CheckpointEvent). Raises as `undo` does."""
         return await self.undos.revert_to(checkpoint_id)
 
     async def run_tool(self, name: str, arguments: dict[str, Any], *, call_id: str, turn: int) -> ToolResultEvent:
-        """Run one call that belongs to no turn, decided and audited as in one."""
+        """Run one tool call outside of a turn, with the same approval and audit log as in a turn."""
         return await run_single_call(self.parts, name, arguments, call_id=call_id, turn=turn)
 
-    # What may be changed between turns.
+    # Changes of settings between turns.
 
     def switch_mode(self, mode: AgentMode | CustomMode, config: KinConfig | None = None) -> None:
-        """Messages, grants and what tools remember stay; the mode's settings take the place of the last one's.
+        """Switch to another mode and its settings. Messages, grants and the state of the tools are kept.
 
-        `config`: the settings from now on, those that the mode was found with; None: as before.
+        `config`: the new settings, from which the mode comes; None: unchanged.
         """
         config = self.configured if config is None else config
         if mode != self.mode or config != self.configured:
             self._change(config, mode)
 
     def switch_config(self, config: KinConfig) -> None:
-        """Another model or other settings from the next request on; the conversation stays.
+        """Use another model or other settings from the next request on; the conversation is kept.
 
-        Raises ConfigError; then nothing changed.
+        Raises ConfigError; nothing is changed in that case.
         """
         self._change(config, self.mode)
 
     async def reload_with_initial_messages(
         self, config: KinConfig | None = None, max_turns: int | None = None, max_price: float | None = None
     ) -> None:
-        """Make settings, tools and system prompt again; the messages and the session id stay (seed 000). None: as before."""
+        """Reload settings, tools and system prompt; messages and session id are kept (seed 000). None: unchanged."""
         self.middleware_pipeline.limits = self.middleware_pipeline.limits.changed(max_turns, max_price)
         self.switch_config(config or self.configured)
 
     def limit(self, limits: Limits) -> None:
-        """Other limits from the next step on."""
+        """Set other limits from the next step on."""
         self.middleware_pipeline.limits = limits
         self.middleware_pipeline.set_builtin(self.config, self.parts.settings.base_mode)
 
@@ -253,11 +254,11 @@ class Agent(AgentParts):
         self.parts.settings.override(**settings)
 
     def system_prompt(self) -> str:
-        """As the model may have it: file names, branch names and instructions can hold secrets."""
+        """Return the system prompt without secrets: file names, branch names and instructions may contain some."""
         return self.journal.without_secrets(self.toolset.system_prompt())
 
     def new_warnings(self, found: Iterable[str] = ()) -> list[str]:
-        """Return `found` and what could not be used or written since, each once in a session."""
+        """Return `found` and the session's new warnings. Each warning is returned only once in a session."""
         return self.journal.unreported([*found, *self.journal.warnings, *self.observers.warnings])
 
     def _change(self, config: KinConfig, mode: AgentMode | CustomMode) -> None:
@@ -269,22 +270,22 @@ class Agent(AgentParts):
         self.history.set_system_prompt(self.system_prompt())
 
     def _begin_log(self) -> None:
-        """Write the log's first line, once; after that, check that it is still ours. Raises SessionError."""
+        """Write the log's first line; later, check that no other process has continued the log. Raises SessionError."""
         prompt, auto = self.messages[0].content or "", self.mode.auto_approve
         self.journal.begin(self.header, self.config, prompt, auto_approve=auto)
 
     def _begin_turn(self, turn: TurnRecord) -> TurnRecorder:
-        """Give `turn` its number, and record what happens in it. Raises SessionError."""
+        """Number the turn, and begin to record it. Raises SessionError."""
         self.parts.learn_secrets()
         self._begin_log()
         self.turn_hooks.start(self.journal.warnings.append)
-        # turns that a notebook has elsewhere keep their numbers
+        # the numbers of a notebook's earlier turns are not used again
         number = max(self.turns[-1].turn if self.turns else 0, self.header.get(TURNS_BEFORE, 0)) + 1
         self.undos.begin_turn()
         return self.parts.begin(turn, number)
 
     def _forget_calls(self) -> None:
-        """Forget the states of files before calls, unless another process has the session now: they are about its calls."""
+        """Forget the states of files before calls, unless another process has continued the session and needs them."""
         if self.log.is_exclusive:
             self.parts.services.files.forget()
 

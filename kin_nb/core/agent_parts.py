@@ -1,4 +1,4 @@
-"""AgentParts: what an agent is composed of, by the names that the seeds and front ends use."""
+"""AgentParts: the parts of an agent, by the names that the seeds and front ends use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kin_nb.core.workspace import Workspace
 
 
 class AgentParts:
-    """`parts`: what its turns work with, `toolset` and `approvals` among them. `undos` undoes turns."""
+    """Access to an agent's parts. `parts`: what turns use, including `toolset` and `approvals`. `undos` undoes turns."""
 
     def __init__(self, parts: TurnContext, toolset: SessionToolset) -> None:
         self.parts, self.toolset = parts, toolset
@@ -49,7 +49,7 @@ class AgentParts:
 
     @property
     def config(self) -> KinConfig:
-        """The settings in force: those that were configured, with the mode's."""
+        """The settings in force: `configured`, overlaid with the settings of the mode."""
         return self.parts.settings.config
 
     @property
@@ -76,12 +76,12 @@ class AgentParts:
 
     @property
     def interaction_logger(self) -> InteractionLogger:
-        """The log as seed 003 has it."""
+        """The log, with the interface of seed 003."""
         return InteractionLogger(self.log)
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the log and the session notebook say about this session as a whole, as it was at the first prompt."""
+        """Facts about the whole session for the log and the session notebook, as they were at the first prompt."""
         if not self.journal.header:
             prompt = self.redact(self.messages[0].content or "")
             schemas = self.parts.toolset.schemas(self.config)
@@ -90,12 +90,12 @@ class AgentParts:
 
     @property
     def turns(self) -> list[TurnRecord]:
-        """The last of them may still run."""
+        """The turns of the session. The last one may still run."""
         return self.conversation.transcript.turns
 
     @property
     def moves(self) -> list[Moved]:
-        """What moved the conversation between turns, oldest first."""
+        """Every undo, redo, clear and compaction between turns, oldest first."""
         return self.conversation.transcript.moves
 
     @property
@@ -105,7 +105,7 @@ class AgentParts:
 
     @property
     def records(self) -> list[SessionRecord]:
-        """All that the session is made of, in the order in which it happened."""
+        """All records of the session, in the order in which they were made."""
         return self.conversation.transcript.records
 
     # The conversation.
@@ -128,18 +128,18 @@ class AgentParts:
 
     @property
     def busy(self) -> bool:
-        """A turn, an undo or a compaction runs, or is still ending."""
+        """Whether a turn, an undo or a compaction runs or is still ending."""
         return self.conversation.busy
 
     def add_message(self, message: LLMMessage) -> None:
-        """Put a message into the conversation without asking the model; what it leaves open is repaired before the next request."""
+        """Add a message without a model request. If it makes the history invalid, that is repaired before the next request."""
         self.history.add(message)
 
-    # Who answers and decides.
+    # The backend and approvals.
 
     @property
     def backend(self) -> BackendLike:
-        """What answers: the backend that was given, else the active provider's, one for the agent's life."""
+        """The backend that was given, else the active provider's, which is made once for each agent."""
         return self.parts.services.model.backend(self.config)
 
     @backend.setter
@@ -148,7 +148,7 @@ class AgentParts:
 
     @property
     def format_handler(self) -> APIToolFormatHandler:
-        """How a reply's calls become calls of tools (seed 003); assigning one has effect from the next reply on."""
+        """What converts the calls of a reply to tool calls (seed 003). A new value applies from the next reply on."""
         return self.toolset.format_handler
 
     @format_handler.setter
@@ -161,7 +161,7 @@ class AgentParts:
 
     @property
     def approval_callback(self) -> ApprovalCallback | None:
-        """Who decides on calls that ask (seed 002); assigning one has effect from the next reply on."""
+        """Decides on calls that need approval (seed 002). A new value applies from the next reply on."""
         return self.approvals.callback
 
     @approval_callback.setter
@@ -172,14 +172,14 @@ class AgentParts:
         self.approvals.callback = callback
 
     def set_ask(self, ask: Ask) -> None:
-        """The fuller way to be asked: ApprovalRequest in, ApprovalDecision out."""
+        """Set the function that asks the user. Unlike a callback, it gets an ApprovalRequest, and returns an ApprovalDecision."""
         self.approvals.ask = ask
 
     def safety(self) -> SafetyContext:
-        """Return what the policies look at now."""
+        """Return the current state that the safety policies decide by."""
         return self.parts.safety()
 
-    # What a program may add to, and look at.
+    # Extension points, and values to inspect.
 
     @property
     def middleware_pipeline(self) -> MiddlewarePipeline:
@@ -194,9 +194,9 @@ class AgentParts:
         return self.parts.toolset.manager
 
     def set_open_files(self, open_files: Collection[Path], around: Collection[Path]) -> None:
-        """Set the files that a front end has open and will write over: a call that writes one of them asks first.
+        """Set the files that are open in a front end, which may overwrite them: a call that writes one needs approval.
 
-        Changes in them, and in the files and folders `around` them, are not counted as those of a call, and undo leaves them alone.
+        Changes in them, and in the files and folders `around` them, do not count as changes of a call, and undo skips them.
         """
         self.approvals.open_files = frozenset(path.resolve() for path in open_files)
         self.parts.services.files.leave_out([*open_files, *around])
@@ -208,7 +208,7 @@ class AgentParts:
         compaction: CompactionStrategy | None = None,
         prune_selector: PruneSelector | None = None,
     ) -> None:
-        """Replace the built-in middleware, the way in which a conversation is summed up, or what is pruned; None: as before."""
+        """Replace the middleware, the compaction strategy, or what selects the results to shorten; None: unchanged."""
         if middleware is not None:
             self.middleware_pipeline.replace(middleware)
         compactor = self.parts.compactor
@@ -216,16 +216,16 @@ class AgentParts:
         compactor.prune_selector = prune_selector or compactor.prune_selector
 
     def fail_last_turn(self, message: str) -> TurnRecord:
-        """Note that what the last turn was part of (a flow) stopped with it. Returns its record."""
+        """Mark the last turn as failed, because the flow that it belongs to stopped there. Returns its record."""
         message = self.redact(message)
         if self.conversation.transcript.fail_last(message):
             self.log.append("failed", message=message)
         return self.turns[-1]
 
     def real_changes(self, changes: Sequence[FileChange]) -> list[FileChange]:
-        """Return recorded changes with names as this machine has them."""
+        """Return recorded changes with the real file names of this machine."""
         return self.parts.services.files.real_names(changes, self.redact)
 
     def redact(self, text: str) -> str:
-        """Return `text` without secrets and without paths of this machine: what may be recorded and shown."""
+        """Return `text` without secrets and paths of this machine, so that it may be recorded and shown."""
         return self.journal.redact(text)

@@ -1,7 +1,7 @@
-"""The rules of one ignore file, as gitignore(5) and git's own matcher read them. Imports the standard library only.
+"""The rules of one ignore file, read like gitignore(5) and git's own matcher. Imports only the standard library.
 
-Not pathspec: its GitIgnoreSpec answers for whole paths, and so prunes folders that git enters (`*` then `!*/`, or
-`build/**` then `!build/keep`). The tests compare every rule with `git`.
+pathspec is not used: its GitIgnoreSpec decides for whole paths, and so omits folders that git enters (`*` then `!*/`,
+or `build/**` then `!build/keep`). The tests compare every rule with `git`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _TOKEN = re.compile(r"(?P<escaped>\\.)|(?P<stars>\*+)|(?P<any>\?)|(?P<set>\[[!^]
 
 
 class BrokenRuleError(ValueError):
-    """A line that can match nothing: git passes over it, and so do we."""
+    """A line that cannot match anything. It is ignored, as in git."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class _Rule:
     regex: str
     negated: bool
     anchored: bool
-    """Matched against the whole path, not against the name alone."""
+    """Whether the rule is matched against the whole path instead of the name."""
 
 
 class Patterns:
@@ -34,9 +34,10 @@ class Patterns:
         self._by_name = _Table([rule for rule in rules if not rule.anchored])
 
     def decide(self, path: str, start: int = 0) -> bool | None:
-        """True: ignored; False: taken back by a `!` line; None: no line speaks of it. Looks at `path` alone.
+        """Return True for ignored, False for included again by a `!` line, None when no line matches.
 
-        `path` from `start` on is relative to the ignore file's folder, with `/`; a folder's path ends in `/`.
+        The folders above `path` are not checked. The part of `path` from `start` is relative to the ignore file's folder,
+        with `/`; the path of a folder ends in `/`.
         """
         name = path.rfind("/", start, len(path) - 1) + 1 or start
         named, placed = self._by_name.last_match(path, name), self._by_path.last_match(path, start)
@@ -45,7 +46,7 @@ class Patterns:
 
 
 class _Table:
-    """Rules as one expression, the last one first, so that the first alternative that fits is the rule that decides."""
+    """Rules as one regular expression, the last rule first, so that the first alternative that matches decides."""
 
     def __init__(self, rules: list[_Rule]) -> None:
         self._rules = rules[::-1]
@@ -69,7 +70,7 @@ def _rules(text: str) -> list[_Rule]:
 
 
 def _rule(number: int, line: str) -> _Rule | None:
-    """None for an empty line and a comment. Raises BrokenRuleError."""
+    """Parse a line. None for an empty line and a comment. Raises BrokenRuleError."""
     pattern = _without_trailing_blanks(line)
     if not pattern or pattern.startswith("#"):
         return None
@@ -82,7 +83,7 @@ def _rule(number: int, line: str) -> _Rule | None:
 
 
 def _without_trailing_blanks(line: str) -> str:
-    """A blank that a backslash protects stays."""
+    """Remove the spaces at the end, except for one after a backslash."""
     text = line.rstrip(" ")
     if (len(text) - len(text.rstrip("\\"))) % 2 == 0:
         return text
@@ -92,10 +93,10 @@ def _without_trailing_blanks(line: str) -> str:
 
 
 def path_regex(pattern: str) -> str:
-    """The expression that a whole path has to match. Raises BrokenRuleError.
+    """Return the regular expression for a whole path. Raises BrokenRuleError.
 
-    `**` between slashes stands for any folders. Each part before the last is taken where it fits first, for good: that
-    finds a match whenever there is one, and no pattern makes the matcher try for ever.
+    `**` between slashes matches any number of folders. Each part before the last is matched at its first possible place,
+    without backtracking (atomic groups): this finds every match, and no pattern takes exponential time.
     """
     groups: list[list[str]] = [[]]
     for segment in pattern.split("/"):
@@ -116,7 +117,7 @@ def _folders(names: list[str]) -> str:
 
 
 def name_regex(pattern: str) -> str:
-    """The same for what is between two slashes; what stands between two `*` is taken where it fits first, as above."""
+    """Return the regular expression for a name between two slashes; without backtracking at `*`, as in `path_regex`."""
     pieces = [""]
     for token in _TOKEN.finditer(pattern):
         text = token[0]
@@ -142,7 +143,7 @@ def name_regex(pattern: str) -> str:
 
 
 def _set(inner: str) -> str:
-    """`[a-c_]`, with `!` or `^` for all others. Named classes (`[:alpha:]`), which no one writes here, are broken."""
+    """Translate a set such as `[a-c_]` or `[!a]`. Named classes (`[:alpha:]`), which are rare, raise BrokenRuleError."""
     if "[:" in inner:
         raise BrokenRuleError(inner)
     negated = inner.startswith(("!", "^"))

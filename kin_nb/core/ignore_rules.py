@@ -1,7 +1,7 @@
-"""What of a workspace is not worth listing: what git ignores there, and what no one wants to see.
+"""The files and folders of a workspace that are not listed: those that git ignores, and folders such as `node_modules`.
 
-Only the workspace's own files are read (`.gitignore` in any folder, `.git/info/exclude`), never the person's or the
-machine's: what is listed must not depend on the machine.
+Only the workspace's own rules are read (`.gitignore` in any folder, `.git/info/exclude`). The user's and the machine's
+rules are not read, so that the same files are listed on every machine.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _ALWAYS = frozenset(
         *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox", ".eggs"),
     )
 )
-"""Ignored whatever `.gitignore` says: `!*/` means the project's own folders, not these."""
+"""Always ignored, also after `!*/` in a `.gitignore`, which means the project's own folders."""
 _BY_DEFAULT = "venv\ndist/\nbuild/\n*.egg-info\n*.pyc\n*.pyo\n"
-"""Ignored unless a `.gitignore` takes them back (`!build/`): a project may mean its own `build` folder."""
+"""Ignored unless a `.gitignore` includes them again (`!build/`), because a project may have its own `build` folder."""
 _LARGEST = 100_000
 _UNTYPED = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""Names with control characters, or that are no text at all: no one can type them, and they could forge a line."""
+"""Matches names with control characters or invalid text. They cannot be typed, and could fake a line in a listing."""
 
 
 class Entry(NamedTuple):
-    """A file or folder. `path` is relative to the root, with `/`. A symbolic link is a file, wherever it leads."""
+    """A file or folder. `path` is relative to the root, with `/`. Symbolic links count as files."""
 
     path: str
     is_dir: bool
 
 
 class IgnoreRules:
-    """The rules of one tree. A folder's `.gitignore` is read when something in that folder is first asked about.
+    """The rules of one tree. The `.gitignore` of a folder is read when a path in that folder is first checked.
 
-    A broken line, and a file that can't be read or is over 100,000 bytes, is passed over.
+    Invalid lines, and files that cannot be read or have over 100,000 bytes, are ignored.
     """
 
     def __init__(self, root: Path) -> None:
@@ -49,7 +49,7 @@ class IgnoreRules:
         self._folders: dict[str, tuple[tuple[int, Patterns], ...] | None] = {}
 
     def is_ignored(self, relative: str, *, is_dir: bool) -> bool:
-        """Whether `relative` (to the root, with `/`) or a folder above it is ignored. The root itself never is."""
+        """Whether `relative` (a path from the root, with `/`) or a folder above it is ignored. The root never is."""
         path = relative.strip("/")
         if not path:
             return False
@@ -57,7 +57,7 @@ class IgnoreRules:
         return levels is None or _is_ignored(f"{path}/" if is_dir else path, levels)
 
     def _entered(self, folder: str) -> tuple[tuple[int, Patterns], ...] | None:
-        """The rules that hold in a folder, weakest first, each with where its paths start; None in an ignored one."""
+        """Return the rules of a folder, weakest first, each with the start of its relative paths; None if it is ignored."""
         if not self._folders:
             self._folders[""] = ((0, Patterns(_BY_DEFAULT)), *self._read(""))
         missing = []
@@ -81,12 +81,12 @@ class IgnoreRules:
 
 
 def rule_files(folder: str) -> tuple[str, ...]:
-    """Where the rules for a folder stand (both relative to the root), weakest first."""
+    """Return the files with the rules of a folder, weakest first. All paths are relative to the root."""
     return (f"{folder}/.gitignore",) if folder else (".git/info/exclude", ".gitignore")
 
 
 def _is_ignored(path: str, levels: tuple[tuple[int, Patterns], ...]) -> bool:
-    """Looks at `path` alone; a folder's ends in `/`."""
+    """Whether `path` is ignored, without a check of the folders above it. The path of a folder ends in `/`."""
     if path.rstrip("/").rpartition("/")[2] in _ALWAYS:
         return True
     for start, patterns in reversed(levels):
@@ -97,7 +97,7 @@ def _is_ignored(path: str, levels: tuple[tuple[int, Patterns], ...]) -> bool:
 
 
 def list_folder(root: Path, folder: str, rules: IgnoreRules) -> list[Entry]:
-    """What is in a folder (relative to the root, "" for the root) and not ignored, by name. A gone one is empty."""
+    """List what is not ignored in a folder ("" for the root), sorted by name. Empty if the folder does not exist."""
     prefix = f"{folder}/" if folder else ""
     try:
         with os.scandir(root / folder) as scan:
@@ -109,9 +109,9 @@ def list_folder(root: Path, folder: str, rules: IgnoreRules) -> list[Entry]:
 
 
 def walk(root: Path, rules: IgnoreRules | None = None, *, max_depth: int | None = None) -> Iterator[Entry]:
-    """Every entry below `root` that is not ignored: a folder, then at once what is in it; names in order.
+    """Yield every entry below `root` that is not ignored, sorted by name; the contents of a folder follow it directly.
 
-    `max_depth` 1 gives the root's own entries. Symbolic links are not followed; what can't be read is passed over.
+    `max_depth` 1 yields only the root's own entries. Symbolic links are not followed; unreadable folders count as empty.
     """
     rules = rules or IgnoreRules(root)
     levels = [iter(list_folder(root, "", rules))]

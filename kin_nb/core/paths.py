@@ -1,4 +1,4 @@
-"""Where things live: `~/.kin-code`, moved by KIN_HOME; and how a private file there is read and written."""
+"""The user's folder `~/.kin-code`, or KIN_HOME, and how to read and write private files in it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LARGEST = 1_000_000
-"""Bytes of the largest settings file that is read."""
+"""Most bytes of a settings file that is read."""
 
 LOCK_SECONDS = 5.0
 
 
 def kin_home() -> Path:
-    """The user's folder. Not created here: only whoever writes into it does that, with mode 0700."""
+    """Return the user's folder. It is created, with mode 0700, only when something is written into it."""
     return Path(os.environ.get("KIN_HOME") or Path.home() / ".kin-code").expanduser()
 
 
 def shown(path: Path) -> str:
-    """With `~` for the home folder: shorter, and what a person would type."""
+    """Return `path` for display, with `~` for the home folder."""
     if path == Path.home():
         return "~"
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def real_path(path: Path) -> Path:
-    """Where symlinks lead, as far as they do: unlike `Path.resolve`, no error for those that go in circles."""
+    """Resolve the symlinks of `path` as far as possible. Unlike `Path.resolve`, raises nothing for a loop of symlinks."""
     return Path(os.path.realpath(path))
 
 
 def private_folder(path: Path) -> Path:
-    """`path`, made with its parents; each folder made is readable by its owner only."""
+    """Create the folder `path` and its missing parents, readable by their owner only, and return it."""
     missing = [p for p in (path, *path.parents) if not p.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -42,10 +42,10 @@ def private_folder(path: Path) -> Path:
 
 
 def read_settings(path: Path, *, private: bool = False) -> str | None:
-    """The text of a settings file, line endings as they are; None when there is none.
+    """Return the text of a settings file, with its line endings unchanged; None when it does not exist.
 
-    Raises PermissionError when it must be `private` and others may read it; OSError or ValueError (what is wrong, without
-    the path) for whatever cannot be read, is larger than LARGEST or is no regular file: a named pipe would block for ever.
+    Raises PermissionError for a `private` file that others may read. Raises OSError or ValueError, whose text omits the
+    path, for a file that cannot be read, is larger than LARGEST, or is not a regular file (a named pipe could block).
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -67,7 +67,7 @@ def read_settings(path: Path, *, private: bool = False) -> str | None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file's content at once, mode 0600: a reader sees the old text or the new. A symlink stays a symlink.
+    """Replace a file's contents atomically, with mode 0600. If `path` is a symlink, its target is replaced.
 
     Raises OSError.
     """
@@ -89,10 +89,10 @@ def write_private(path: Path, text: str) -> None:
 
 @contextmanager
 def sole_writer(path: Path) -> Iterator[None]:
-    """Hold this while a settings file is read, changed and written: nobody else's change is lost.
+    """Lock a settings file while it is read, changed and written, so that no other program's change is lost.
 
-    Locks the file's folder, so that nothing is left behind; where the file system has no locks, goes on without. Raises
-    TimeoutError after LOCK_SECONDS.
+    The lock is on the file's folder, so that no lock file remains. Without a lock if the file system does not support
+    them. Raises TimeoutError after LOCK_SECONDS.
     """
     folder = private_folder(real_path(path).parent)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -104,7 +104,7 @@ def sole_writer(path: Path) -> Iterator[None]:
 
 
 def lock(descriptor: int) -> None:
-    """Lock an open file or folder for this process, until it is closed; without an effect where there are no locks.
+    """Lock an open file or folder for this process until it is closed, if the file system supports locks.
 
     Raises TimeoutError after LOCK_SECONDS.
     """

@@ -1,4 +1,4 @@
-"""One prompt from a program: `run_programmatic` (seed 003) and `kin-nb run -p`."""
+"""Run one prompt from a program: `run_programmatic` (seed 003), which `kin-nb run -p` uses too."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ async def run_programmatic(
     warn: Callable[[str], None] = lambda _: None,
     not_stored: Callable[[], None] = lambda: None,
 ) -> TurnRecord:
-    """Run one turn, or with `flow` those of the flow of that name.
+    """Run one turn, or the turns of the flow `flow`, and return the record of the last turn, which has the outcome.
 
-    Writes what `output_format` says: the last text, all messages as JSON, or each as a JSON line.
+    `output_format`: whether the last text is written, all messages as JSON, or each message as a JSON line.
 
-    Nobody can be asked: a call that the mode does not allow is refused and the agent told so. The caller reads the
-    outcome from the returned record. `resume`: id of a stored session to go on with, or "latest" of this workspace;
-    `previous_messages` come before the prompt. A flow that did not reach END gives its last turn as an error that says
-    where. `warn` hears of each warning at once; `not_stored` is called at the end when the session's log, its whole outputs or
-    its file history could not be written. Raises ConfigError, SessionError, SkillError.
+    A call that needs approval is refused, and the model gets the reason. `resume`: id of a stored session to continue, or
+    "latest" of this workspace. `previous_messages` are added before the prompt. When a flow stops before END, the outcome
+    of its last turn becomes an error that says where. `warn` is called at once with each warning, `not_stored` at the end
+    if the session's log, full outputs or file history could not be written. Raises ConfigError, SessionError, SkillError.
     """
     config.check_api_key()
     formatter = create_formatter(output_format, write)
@@ -55,7 +54,7 @@ async def run_programmatic(
     options = {"mode": mode, "message_observer": observe, **limits}
     agent = Agent(config, **options) if resume is None else Agent.resume(config, resume, **options)
     for message in previous_messages:
-        if message.role is not Role.system:  # this session has its own
+        if message.role is not Role.system:  # this session has its own system message
             agent.add_message(message)
     stopped = ""
     try:
@@ -71,7 +70,7 @@ async def run_programmatic(
         turn = agent.fail_last_turn(stopped) if stopped else agent.turns[-1]
     finally:
         await agent.aclose()
-        for text in agent.new_warnings():  # of an interrupted turn, and of closing
+        for text in agent.new_warnings():  # warnings of an interrupted turn, and of closing
             warn(text)
         if agent.journal.storage.failed:
             not_stored()
@@ -80,7 +79,7 @@ async def run_programmatic(
 
 
 def _flow_events(agent: Agent, flow: str, request: str) -> AsyncGenerator[BaseEvent, None]:
-    """Raises SkillError."""
+    """Run the flow `flow`, and yield its events. Raises SkillError."""
     from kin_nb.core.skills.flows import FlowRunner  # noqa: PLC0415  (only flows need it)
 
     return FlowRunner(agent.toolset.skills.flow(flow), agent.act).run(request)
