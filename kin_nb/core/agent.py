@@ -137,11 +137,12 @@ class Agent(AgentParts):
     ) -> AsyncGenerator[BaseEvent, None]:
         """One turn: the prompt, then steps until the model asks for no more tools.
 
-        `sent`: what the model gets in place of `msg`, with what the prompt attaches; `attached` names that for the card.
+        `sent`: the text that the model gets in place of `msg`, with the prompt's attachments; `attached` names them for
+        the card. `key`, `cell_id`: the cell of the prompt, for the record.
 
-        Contract: every tool call that enters the history leaves it answered, and the turn's record is closed, also
-        when this generator is cancelled or closed early. A failing model server is an ErrorEvent, not an exception.
-        Raises TurnRunningError while another turn has not ended, and SessionError, for one when another process
+        Contract: each tool call in the history gets a result, and the turn's record is completed, also when this
+        generator is cancelled or closed early. An error of the model server is an ErrorEvent, not an exception.
+        Raises TurnRunningError while another turn runs, and SessionError, for example when another process has
         continued the log.
         """
         prompt = Prompt(text=msg, images=tuple(images), key=key, cell_id=cell_id, attached=attached, sent=sent)

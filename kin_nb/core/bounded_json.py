@@ -1,4 +1,4 @@
-"""JSON that a model server or a model wrote: read without an error of any other kind than ValueError, and never deep."""
+"""Read JSON from a model or a model server: invalid or deeply nested JSON always raises ValueError."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 DEEPEST = 100
-"""Objects and lists in one another. Whoever walks through what was read need not fear for the stack."""
+"""Most levels of nested objects and lists, so that recursive functions can process the value safely."""
 
 
 def read_json(text: str | bytes) -> Any:
-    """Raises ValueError for what is not JSON, and for what is nested too deeply."""
+    """Parse JSON. Raises ValueError for invalid JSON, and for more than DEEPEST levels."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -21,7 +21,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def _may_be_deep(text: str | bytes) -> bool:
-    """Of a delta, which has a few brackets, this is all that is looked at."""
+    """Whether there are enough brackets for deep nesting. This is a quick check that is enough for most texts."""
     opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     return opened > DEEPEST
 

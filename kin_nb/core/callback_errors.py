@@ -1,4 +1,4 @@
-"""Errors of functions that a program supplies: callbacks, observers, middleware, tools. They are reported, and break no turn."""
+"""Errors of a program's own functions (callbacks, observers, middleware, tools), which are reported and do not end a turn."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def describe_error(error: BaseException) -> str:
 def must_propagate(error: BaseException) -> bool:
     """Whether an error that a program's function raised ends our own work too.
 
-    It does when it is an interrupt, the end of this coroutine, or the cancellation of this task. A CancelledError that nobody
-    sent to this task is the function's own error: it awaited something that was cancelled, such as a closed dialog's future.
+    It does when it is an interrupt, the end of this coroutine, or the cancellation of this task. A CancelledError when this
+    task was not cancelled is the function's own error: it awaited something cancelled, such as the future of a closed dialog.
     """
     if isinstance(error, CancelledError):
         task = current_task()
@@ -34,14 +34,14 @@ def must_propagate(error: BaseException) -> bool:
 
 
 async def unless_cancelled(answer: Awaitable[T]) -> T:
-    """Await a program's function. Raises CancelledError when this task was cancelled meanwhile, whatever came of the answer.
+    """Await a program's function. Raises CancelledError if this task was cancelled meanwhile, also if there is a result.
 
-    A callback may catch the cancellation, to close a dialog for example, and then return or raise something else. An interrupt
-    passes.
+    A callback may catch the cancellation, to close a dialog for example, and then return or raise something else.
+    Interrupts are raised unchanged.
     """
     task = current_task()
     assert task is not None  # noqa: S101  (a coroutine runs in a task)
-    before = task.cancelling()  # a task that went on after an earlier cancellation is not being cancelled now
+    before = task.cancelling()  # an earlier cancellation that the task has survived does not count
     try:
         given = await answer
     except (CancelledError, KeyboardInterrupt, GeneratorExit):
@@ -56,7 +56,7 @@ async def unless_cancelled(answer: Awaitable[T]) -> T:
 
 
 def _refuse_awaitable(result: object) -> None:
-    """Raises TypeError: who calls an observer does not await it, so an `async def` would never run."""
+    """Raise TypeError for an awaitable. Observers are not awaited, so an `async def` would never run."""
     if inspect.iscoroutine(result):
         result.close()
     if inspect.isawaitable(result):
@@ -74,9 +74,9 @@ def error_text(error: BaseException) -> str:
 
 
 def guarded(observer: Callable[[T], object], warn: Callable[[str], object], what: str) -> Callable[[T], None]:
-    """Wrap `observer`: its first error becomes a warning. It is still called afterwards, since it may fail at one value only.
+    """Wrap `observer`, so that its first error becomes a warning. It is still called later: it may fail for one value only.
 
-    It is a plain function, so a CancelledError is its own error and not a cancellation of the turn. An interrupt passes.
+    A CancelledError is the observer's own error, because it is not a coroutine. Interrupts are raised unchanged.
     """
     failed = False
 

@@ -1,7 +1,7 @@
-"""Events from plain coroutines: a coroutine emits them, and whoever iterates takes one at a time.
+"""Make an async generator of events from a coroutine that emits them.
 
-The coroutine runs in the consumer's own task, in between: it continues when the next event is asked for, so a slow consumer
-slows it down, and cancelling the consumer cancels it. Nothing is queued and no task is made.
+The coroutine runs in the consumer's task: it continues when the consumer requests the next event, so a slow consumer
+slows it down, and cancelling the consumer cancels it. There is neither a queue nor another task.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Emit: TypeAlias = Callable[[BaseEvent], Awaitable[None]]
 
 
 class ConsumerLeft(BaseException):
-    """The consumer stopped before the last event: the work ends here."""
+    """Raised in the coroutine when the consumer stops before the last event."""
 
 
 async def event_stream(work: Callable[[Emit], Coroutine[Any, Any, None]]) -> AsyncGenerator[BaseEvent, None]:
-    """Yield the events that `work` emits. Raises whatever it raises.
+    """Yield the events that `work` emits. Raises what `work` raises.
 
-    Closed early, it raises ConsumerLeft inside `work` at its `await emit(...)`, and waits until `work` has cleaned up; what
-    that emits meanwhile is dropped.
+    When this generator is closed early, `await emit(...)` raises ConsumerLeft inside `work`, and the generator waits until
+    `work` has cleaned up. Events that are emitted during the cleanup are dropped.
     """
     coroutine = work(_Emitted)
     raised: BaseException | None = None
@@ -49,7 +49,7 @@ async def _clean_up(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 class _Emitted:
-    """What `await emit(event)` hands to the loop that runs the coroutine."""
+    """Passes an event from `await emit(event)` to `_UntilEmitted`."""
 
     def __init__(self, event: BaseEvent) -> None:
         self.event = event
@@ -59,9 +59,9 @@ class _Emitted:
 
 
 class _UntilEmitted:
-    """Run the coroutine until it emits, and return that; None when it has ended. Futures go through to the event loop.
+    """Run the coroutine until it emits an event; None when it has ended. Futures are passed to the event loop.
 
-    `raised`: what is thrown into it first.
+    `raised`: an exception to throw into the coroutine first.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, None], raised: BaseException | None) -> None:

@@ -1,4 +1,4 @@
-"""asyncio.run for a program: what Ctrl-C ends properly, a supervisor, `timeout` and a closed terminal do too."""
+"""Stop a program cleanly on SIGTERM and SIGHUP (a supervisor, `timeout`, a closed terminal), as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """By SIGTERM or SIGHUP. `exit_code`: 128 and the signal's number, as shells have it."""
+    """SIGTERM or SIGHUP was received. `exit_code`: 128 plus the signal's number, the convention of shells."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -24,9 +24,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Around what has to be cleaned up: the first SIGTERM or SIGHUP raises Interrupted here, those after it do nothing.
+    """Raise Interrupted in the block at the first SIGTERM or SIGHUP, so that it can clean up; ignore later ones.
 
-    In the main thread, and only where one has no handler yet and is not ignored (`nohup`).
+    Only in the main thread, and only for signals that have no handler and are not ignored (`nohup`).
     """
     ours = _unhandled()
     for number in ours:
@@ -52,10 +52,10 @@ def _unhandled() -> list[signal.Signals]:
 
 
 def run_interruptible(main: Coroutine[Any, Any, T]) -> T:
-    """What `main` returns. The first SIGTERM or SIGHUP cancels it, and those after it disturb no cleaning up.
+    """Run `main` and return its result. The first SIGTERM or SIGHUP cancels it; later ones are ignored during cleanup.
 
-    One that has another handler than `interruptible`'s already, or is ignored (`nohup`), stays as it is. Raises
-    Interrupted, KeyboardInterrupt for Ctrl-C, and what `main` raises.
+    A signal that is ignored (`nohup`), or has another handler than `interruptible`'s, is left alone. Raises Interrupted,
+    KeyboardInterrupt for Ctrl-C, and what `main` raises.
     """
     came: list[int] = []
 

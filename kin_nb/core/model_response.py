@@ -1,4 +1,4 @@
-"""ModelResponse: the chunks of one answer becoming one message, while its text is handed on in small batches."""
+"""ModelResponse: join the chunks of a reply to one message, and yield its text in small batches meanwhile."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kin_nb.core.messages import BackendNotice, LLMChunk, LLMMessage, LLMUsage, 
 from kin_nb.core.records import RecordedCall, RecordedStep
 
 BATCH_SIZE = 5
-"""Most chunks in one event (seed 000); a change between reasoning and text flushes early."""
+"""Most chunks in one event (seed 000). A change between reasoning and text ends a batch early."""
 BATCH_SECONDS = 0.05
-"""A slow stream is not held back: what arrives this long after the last event goes on at once, the first piece too."""
+"""A piece that arrives this long after the last event is yielded at once, and so is the first: slow streams do not wait."""
 
 
 class ModelResponse:
-    """Consumes one stream of LLMChunk. `message` and `step` are whole only when `stream` ended normally.
+    """Consumes one stream of LLMChunk. `message` and `step` are complete only when `stream` has ended normally.
 
-    `known_ids`: the tool-call ids that the history has already; the reply's are made unique against them.
+    `known_ids`: the tool-call ids in the history. An id of the reply that is among them is replaced.
     """
 
     def __init__(self, fingerprint: str, known_ids: Container[str] = frozenset()) -> None:
@@ -58,7 +58,7 @@ class ModelResponse:
 
     @cached_property
     def message(self) -> LLMMessage:
-        """For the history; asked for once the stream has ended."""
+        """The message for the history. To be read after the stream has ended."""
         message = self._builder.message
         return message.model_copy(update={"content": message.content or None})
 
@@ -68,12 +68,12 @@ class ModelResponse:
 
     @property
     def says_nothing(self) -> bool:
-        """No text, no reasoning, no calls: many servers refuse a history that holds such a message. Blanks are no text."""
+        """Whether the reply has no text, reasoning or calls. Many servers refuse such a message; spaces do not count as text."""
         return self.answers_nothing and not (self.message.reasoning_content or "").strip()
 
     @property
     def answers_nothing(self) -> bool:
-        """Thoughts at most: nothing for the person, nothing to do."""
+        """Whether the reply has no text and no calls, but possibly reasoning."""
         return not ((self.message.content or "").strip() or self.calls)
 
     @property
@@ -82,7 +82,7 @@ class ModelResponse:
 
     @property
     def is_cut_off(self) -> bool:
-        """The model ran into its limit of output tokens in the middle of a text."""
+        """Whether the text of the reply reached the limit of output tokens."""
         return self._builder.finish_reason == "length" and not self.calls
 
     @property
@@ -100,9 +100,9 @@ class ModelResponse:
         )
 
     def cut(self) -> bool:
-        """The stream broke: keep the text that had arrived, none of the calls. False when there was no text."""
+        """Keep the text of a broken stream, without the calls. False when no text had arrived."""
         message = self._builder.message.model_copy(update={"tool_calls": None, "origin": None})
-        self.__dict__["message"] = message  # what a broken stream amounts to, in place of the cached whole
+        self.__dict__["message"] = message  # replaces the cached value of the property
         return bool(message.content or message.reasoning_content)
 
 

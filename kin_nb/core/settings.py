@@ -1,4 +1,4 @@
-"""Settings: the configuration and the mode in force, and what follows from both."""
+"""Settings: the configuration and the mode in force, and the values that follow from both."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kin_nb.core.workspace import Workspace
 
 
 class Settings:
-    """What an agent works with now. Parts that need a setting ask for it each time, because it may change between turns.
+    """An agent's current settings. Read a setting here each time it is needed, because it may change between turns.
 
-    `configured`: as the files and the program have it. `config`: that with the mode's own settings on top, in the session's
-    workspace, which stays the same wherever the process goes.
+    `configured`: the settings from the files and the program. `config`: the same, overlaid with the mode's settings. Its
+    workspace is that of the session, also when the process changes its current directory.
     """
 
     def __init__(self, config: KinConfig, mode: AgentMode | CustomMode) -> None:
@@ -24,17 +24,17 @@ class Settings:
         self.config = self._in_force(config, mode)
 
     def change(self, config: KinConfig, mode: AgentMode | CustomMode) -> None:
-        """Take another configuration and mode. Raises ConfigError; then nothing changed."""
+        """Set another configuration and mode. Raises ConfigError; nothing is changed in that case."""
         new = self._in_force(config, mode)
         _ = new.system_prompt  # raises where its file cannot be read
         self.configured, self.mode, self.config = config, mode, new
 
     def override(self, **values: Any) -> None:
-        """Set single values until the next `change`, whatever the files say."""
+        """Set single values until the next `change`. They take precedence over the files."""
         self.config = self.config.model_copy(update=values)
 
     def base_mode(self) -> AgentMode:
-        """Return the built-in mode that the mode in force is, or is made of."""
+        """Return the current built-in mode, or the one that the current custom mode is based on."""
         return self.mode.base
 
     def prices(self) -> tuple[float, float]:
@@ -42,7 +42,7 @@ class Settings:
         return self.config.prices_of(self.config.active_model)
 
     def expand_paths(self, text: str) -> str:
-        """Return a recorded text with this machine's workspace in it."""
+        """Insert the path of the workspace into a recorded text."""
         return text.replace(WORKSPACE, str(self.workspace.root))
 
     def _in_force(self, config: KinConfig, mode: AgentMode | CustomMode) -> KinConfig:

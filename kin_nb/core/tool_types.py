@@ -1,4 +1,4 @@
-"""The values of tools: what a call touches, what is shown of it, what a tool is configured with (seeds 000, 002, 003)."""
+"""Types for tools: what a call accesses, its preview, its decision, and a tool's settings (seeds 000, 002, 003)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ToolError(Exception):
-    """A tool could not do what was asked. The text goes to the model and the card: what is wrong, what to do."""
+    """A tool call failed. The text is for the model and the card: what is wrong, then what to do."""
 
 
 class ToolPermission(StrEnum):
@@ -27,11 +27,11 @@ class BaseToolConfig(BaseModel):
     permission: ToolPermission = ToolPermission.ASK
     workdir: Path | None = None
     key_names: list[str] = Field(default_factory=list, repr=False)
-    """Variables that hold keys, whatever their names: the session's own, not for the programs that tools start."""
+    """Names of the variables that hold the session's API keys. They are not passed to the programs that tools start."""
     allowlist: list[str] = Field(default_factory=list)
     denylist: list[str] = Field(default_factory=list)
     denylist_of_project: list[str] = Field(default_factory=list)
-    """What a project wrote as `denylist`: added to it, whoever else wrote one (core.config.user_only_settings)."""
+    """The `denylist` of a project, which is added to the user's and never replaces it (core.config.user_only_settings)."""
 
     @property
     def effective_workdir(self) -> Path:
@@ -40,17 +40,18 @@ class BaseToolConfig(BaseModel):
 
 
 class BaseToolState(BaseModel):
-    """What a tool remembers for one session."""
+    """The state of a tool in one session."""
 
 
 @dataclass(frozen=True)
 class Accesses:
-    """What a call touches: paths as the model wrote them, or everything (a shell command).
+    """What a call reads and writes: paths as the model wrote them, or everything (a shell command).
 
-    `network`: it sends a request to some host and changes nothing here; `site` says which, where the tool reaches no other:
-    `https://docs.python.org`, with a port that is not the scheme's own. `shared`: it says that it only reads, and may run
-    beside other reads; the scheduler believes that, safety does not. `reason`: what it is that may touch everything.
-    `in_process`: it is code that runs in this process, where it can also change what is allowed.
+    `network`: the call sends a request to a host, and changes nothing on this machine. `site`: the only host that it can
+    reach, such as `https://docs.python.org`, with the port if it is not the default. `shared`: the tool says that the call
+    only reads; the scheduler may then run it in parallel with other reads, but the safety policies do not rely on it.
+    `reason`: why the call may access everything. `in_process`: the call runs code in this process, which could also
+    change the permissions.
     """
 
     reads: tuple[str, ...] = ()
@@ -69,11 +70,11 @@ class Accesses:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a person sees before deciding: one line, and the whole of it.
+    """What the user sees of a call before deciding about it: one line, and the full text.
 
-    `kind` says how to draw `body`: "command" (shell text), "diff" (unified diff) or "arguments" (JSON). `texts`: of the
-    one file of a diff, all of it before and after. `claim`: what another party, such as an MCP server, says that the
-    tool does. It is shown as that, and nothing is decided by it.
+    `kind` says how `body` is shown: "command" (shell text), "diff" (unified diff) or "arguments" (JSON). `texts`: the
+    full text of the diff's file before and after. `claim`: what another party, such as an MCP server, says that the tool
+    does. It is shown as a claim, and has no influence on the decision.
     """
 
     summary: str
@@ -85,7 +86,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class ToolDecision:
-    """Whether a call runs, and why (seed 003). The reason is shown, logged and, for a refusal, told to the model."""
+    """Whether a call runs, and why (seed 003). The reason is shown and logged; the model gets the reason of a refusal."""
 
     execute: bool
     reason: str | None = None

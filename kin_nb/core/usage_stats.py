@@ -1,4 +1,4 @@
-"""AgentStats: what a session has used so far, in steps, tokens, time and money (seed 002)."""
+"""AgentStats: the steps, tokens, time and money that a session has used so far (seed 002)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, PrivateAttr
 
 
 class AgentStats(BaseModel):
-    """Counters of one session; tokens are the provider's own figures, prices are USD per million tokens."""
+    """Counters of one session. Tokens are counted by the provider; prices are USD per million tokens."""
 
     steps: int = 0
     session_prompt_tokens: int = 0
@@ -27,13 +27,16 @@ class AgentStats(BaseModel):
     _before: AgentStats | None = PrivateAttr(default=None)
 
     def anew(self) -> AgentStats:
-        """For the session's next conversation: all counts from nothing, but for those that limits look at."""
+        """Return the counters for a new conversation of the session: all are 0, except `all_steps` and `all_cost`."""
         stats = AgentStats()
         stats._before = self
         return stats
 
     def rejoined(self) -> AgentStats:
-        """Of the conversation before, which goes on after all: with what was paid since, before anything was said."""
+        """Return the counters of the previous conversation, when a clear is undone before the next prompt.
+
+        The tokens and the cost since the clear are added to them.
+        """
         if self._before is None:
             return self
         stats = self._before.model_copy()
@@ -44,7 +47,7 @@ class AgentStats(BaseModel):
         return stats
 
     def set_prices(self, input_price: float, output_price: float) -> None:
-        """From now on: what was used at other prices keeps its cost."""
+        """Set the prices for later tokens. The cost of earlier tokens does not change."""
         if (input_price, output_price) != (self.input_price_per_million, self.output_price_per_million):
             self._settled = (self.session_prompt_tokens, self.session_completion_tokens, self.session_cost)
             self.input_price_per_million, self.output_price_per_million = input_price, output_price
@@ -66,10 +69,10 @@ class AgentStats(BaseModel):
 
     @property
     def all_steps(self) -> int:
-        """With those of the conversations that were cleared."""
+        """The steps of the session, including those before a clear."""
         return self.steps + (self._before.all_steps if self._before is not None else 0)
 
     @property
     def all_cost(self) -> float:
-        """With that of the conversations that were cleared."""
+        """The cost of the session, including the cost before a clear."""
         return self.session_cost + (self._before.all_cost if self._before is not None else 0.0)
