@@ -56,11 +56,11 @@ def error(nb: LiveKernel, code: str, *, cell: str | None, allow_stdin: bool = Tr
 def test_an_edited_prompt_is_shown_beside_the_recorded_one(kin, model_server):
     said = error(kin, "%%kin\nChange x\nto three.", cell="c2").splitlines()
     assert said == [
-        "The saved answer of this cell (turn 2 was recorded in this cell, with another text:",
+        "The saved answer of this cell (turn 2) is for another prompt:",
         "    Change x",
         "  - to two.",
         "  + to three.",
-        "Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 was asked.",
+        "Restore the text to show that answer, or use `%%kin --retry` to ask again from where turn 2 was asked.",
     ]
     assert len(model_server.requests) == 4
     assert "Changed." in ok(kin, "%%kin\nChange x\nto two.", cell="c2"), "restored, it plays"
@@ -123,7 +123,7 @@ def test_run_again_without_a_restart_the_head_shows_what_was_saved(kin, tmp_path
 
 
 def test_loading_in_the_cell_that_unloads_begins_anew(kin):
-    assert "is in playback" in ok(kin, "%kin save", cell="c9")
+    assert "this notebook plays a recording" in ok(kin, "%kin save", cell="c9")
     run(kin, "%unload_ext kin_nb\n%load_ext kin_nb")
     assert "Nothing to save yet" in error(kin, "%kin save", cell="c9")
 

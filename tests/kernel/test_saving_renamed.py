@@ -78,7 +78,7 @@ def test_a_renamed_notebook_is_found_by_its_cells(kin, own):
     assert {"# Mine", OWN} <= {cell["source"] for cell in saved["cells"]}
     assert "shown" in json.dumps(saved["cells"])
     assert not own.with_name("session.kin.ipynb").exists()
-    assert "analysis.ipynb now" in save(kin, "plain.ipynb --plain")
+    assert "This notebook is now analysis.ipynb" in save(kin, "plain.ipynb --plain")
     assert "# Mine" in sources(own.with_name("plain.ipynb"))
 
 

@@ -59,9 +59,9 @@ def test_in_default_mode_an_edit_is_refused_and_both_the_person_and_the_agent_ar
     told = lived.server.requests[1]["messages"][-1]
     assert told["role"] == "tool"
     for text in (told["content"], shown(lived.named["default mode"])):
-        assert "edit_file was refused" in text
+        assert "edit_file was not run" in text
         assert "No one can approve it here" in text
-        assert "%%kin --mode auto-approve" in text
+        assert "`[tools.edit_file] allowlist`" in text
 
 
 def test_in_auto_approve_mode_the_file_is_edited_and_ordinary_cells_see_it(lived):

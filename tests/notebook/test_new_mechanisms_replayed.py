@@ -41,7 +41,7 @@ def lived(tmp_path_factory) -> Lived:
 
 
 class TestPlayedAgain(PlayedAgain):
-    said = "^Every tool call came out as it was recorded"
+    said = "^Every tool call came out as recorded"
 
 
 def _cells(kernel: Headless, server: ModelServer, _: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_notebook_holds_the_records_of_all_its_sessions_and_each_is_gone_on_wi
         lived.server.enqueue("Still beside.")
         kernel.ok("%%kin --session other\nAnd?")
         assert conversation(lived) == ["First.", "Beside.", "And?"]
-        assert error_text(kernel.run(NEW)).startswith("NotRecorded"), "the notebook's own session plays on"
+        assert error_text(kernel.run(NEW)).startswith("No saved answer"), "the notebook's own session plays on"
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="a kernel reads its runner's command there")
@@ -122,7 +122,7 @@ def test_with_none_a_notebook_that_records_nothing_asks_nothing_either(lived, tm
     asked = len(lived.requests)
     with Headless.start(tmp_path, {**lived.environment, "KIN_RECORD": "none"}) as kernel:
         kernel.ok(LOAD)
-        assert error_text(kernel.run(NEW)).startswith("NotRecorded")
+        assert "No model was asked: KIN_RECORD is none." in error_text(kernel.run(NEW))
     assert len(lived.requests) == asked
 
 
@@ -138,7 +138,7 @@ def test_with_all_each_prompt_asks_in_a_conversation_of_its_own(lived):
 
 def test_a_record_mode_that_there_is_not_is_named_with_those_that_there_are(lived):
     with opened(lived, "plain.ipynb", KIN_RECORD="never") as kernel:
-        assert error_text(kernel.run(FIRST)) == "KIN_RECORD is 'never': it takes none, new, all."
+        assert error_text(kernel.run(FIRST)) == "KIN_RECORD must be none, new, all; got 'never'."
 
 
 def test_with_cached_a_recorded_answer_is_shown_and_no_model_is_asked_for_another(lived):

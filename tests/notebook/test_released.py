@@ -16,7 +16,17 @@ from kin_nb.notebook.namespace.python import Python
 from tests.notebook.in_process_page import InProcessPage
 
 ONE_AGENT = dict.fromkeys(
-    ["Agent", "KinMagics", "Notebook", "RecordedAnswers", "OutputBackup", "AgentThread", "Session", "Python"], 1
+    [
+        "Agent",
+        "KinMagics",
+        "NotebookSessions",
+        "RecordedAnswers",
+        "OutputBackup",
+        "AgentThread",
+        "NotebookSession",
+        "Python",
+    ],
+    1,
 )
 """What a kernel has whose notebook has one session, by the names of classes; `Python` is a tool's, made for that kernel."""
 

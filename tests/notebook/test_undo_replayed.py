@@ -32,7 +32,7 @@ def lived(tmp_path_factory) -> Lived:
 
 
 class TestPlayedAgain(PlayedAgain):
-    said = "^Every tool call and undo came out as it was recorded"
+    said = "^Every tool call and undo came out as recorded"
 
 
 def _cells(kernel: Headless, server: ModelServer, workspace: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_goes_on_from_a_turn_that_is_not_here_is_shown_as_recorded_and_does
     nb = lived.nb
     del nb["cells"][1]  # the turn that all others go on from
     done, said = run_again(nb, lived, tmp_path)
-    assert "Turn 2 is shown as recorded\n  It goes on from a turn that was not run here." in said[1]
+    assert "Turn 2 is shown as recorded\n  It continues from a turn that was not run here." in said[1]
     assert "Turn 3 is shown as recorded" in said[-2]
     assert said[-1].strip() == str({"a.txt": "x\n"})
     assert done.returncode == 3, done.stdout + done.stderr

@@ -10,8 +10,8 @@ from tests.notebook.in_process_page import InProcessPage, prompts_sent, shown
 NOT_LOOKED_UP = "Saved answers cannot be shown: the kernel does not know this notebook's file"
 
 ADVICE = (
-    "To show them: restart, and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt; or open a copy that "
-    "`%kin save --portable` wrote."
+    "To show them, restart the kernel and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt, or open a copy "
+    "written by `%kin save --portable`."
 )
 
 
