@@ -160,7 +160,7 @@ class TerminalIO:
 
 
 class _Column:
-    """What a cell prints for a person who reads along, where nothing is drawn twice.
+    """The printed text of a cell where outputs cannot be redrawn.
 
     A blank line separates two cards, and precedes a question. Their first line may be bold.
     """

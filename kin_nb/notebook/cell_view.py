@@ -1,4 +1,4 @@
-"""CellView: what a person sees of a turn while it runs. A consumer of events; every card is `kin_nb.render`'s.
+"""CellView: show a turn in its cell while it runs. It consumes events; `kin_nb.render` makes every card.
 
 One display per reply and per tool call, created in call order and updated in place, then the summary line: the same number
 and order that playback and save produce, which is what nbval compares.

@@ -137,7 +137,7 @@ def _result_of(host: CommandHost, typed: TypedCommand) -> CommandResult:
 
 
 class NotebookHost:
-    """A session as commands see it (core.commands.CommandHost)."""
+    """The session as seen by commands (core.commands.CommandHost)."""
 
     def __init__(self, session: CommandTarget) -> None:
         self._session = session

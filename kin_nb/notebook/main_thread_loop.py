@@ -67,7 +67,7 @@ class AgentThread:
 T = TypeVar("T")
 
 GRACE_SECONDS = 3.0
-"""How long an interrupted turn may take to put itself in order."""
+"""Seconds that an interrupted turn may take to clean up."""
 TERMINATION_SECONDS = GRACE_SECONDS + 1.0
 """The same after SIGTERM, user code on the main thread included."""
 
@@ -77,7 +77,7 @@ _LOOK_SECONDS = 0.2
 
 
 class TurnInterrupted(KeyboardInterrupt):
-    """The person stopped the turn. One line in the cell; an error to the front end, so queued cells do not run."""
+    """The user stopped the turn. One line in the cell; the front end sees an error, so queued cells do not run."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"Interrupted: {self}"]
@@ -189,7 +189,7 @@ class _MainThreadLoop(Generic[T]):
             self._interrupt()
 
     def _close(self) -> None:
-        """Run no more jobs: cancel the futures of those that wait."""
+        """Stop running jobs: cancel the futures of waiting jobs."""
         self._closed = True
         with suppress(queue.Empty):
             while True:

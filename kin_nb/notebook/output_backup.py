@@ -1,8 +1,8 @@
-"""OutputBackup: one output that holds a copy of the records that the others carry, for a Run All that stops above them.
+"""OutputBackup: one output with a copy of the records in all other outputs, for a Run All that stops above them.
 
-Run All clears all outputs first. Where a cell then fails, those below it stay empty, and the front end saves that. So the first
-cell that plays holds a copy, or the one that failed: whichever it is, its output is there when the notebook is saved. When all
-cells carry their records again the copy is taken out, so that a notebook which has played is not larger than before.
+Run All clears all outputs first. When a cell then fails, the cells below it stay empty, and the front end saves them so. The
+first cell that plays, or else the cell that failed, therefore holds a copy in its output. When all cells have their records
+again, the copy is removed, so that a notebook is not larger after playing.
 """
 
 from __future__ import annotations

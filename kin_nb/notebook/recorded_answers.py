@@ -82,7 +82,7 @@ class RecordedAnswers:
 
     @property
     def book(self) -> Book:
-        """All that is known here: what the file holds, and what this kernel made."""
+        """Return all known records: those of the notebook's file, and those that this kernel made."""
         if self._book is None:
             self._book = Book([])
             try:
@@ -108,7 +108,7 @@ class RecordedAnswers:
 
     @property
     def knows_file(self) -> bool:
-        """Whether it is known which file the notebook is in: else only what this kernel made is known."""
+        """Whether the notebook's file is known; otherwise only the records of this kernel are."""
         return notebook_file(self.shell) is not None
 
     @property
@@ -128,7 +128,7 @@ class RecordedAnswers:
         return self.book.has_answers and (self.book.head(name) is not None or not self._went_live)
 
     def goes_live(self) -> None:
-        """A session does: from here on its work is in the workspace itself."""
+        """Note that a session goes live: from now on it works in the workspace itself."""
         self._went_live = True
         scratch, self.scratch = self.scratch, None
         if scratch is not None:
@@ -139,7 +139,7 @@ class RecordedAnswers:
         return self.scratch.outside() if self.scratch is not None else nullcontext()
 
     def know(self, agent: Agent, session: str) -> None:
-        """What `agent` has made is known from here on."""
+        """Add the records that `agent` has made."""
         known = self.book.records
         meta = SessionMeta.from_header(agent.header, notebook_folder(self.shell))
         new = [record for record in agent.records if known.get(record.id) != record]

@@ -1,9 +1,9 @@
-"""Hears a cell's own comms, and a reloaded page's questions, while that cell blocks the kernel.
+"""Receive a cell's own comm messages, and a reloaded page's requests, while that cell blocks the kernel.
 
-Every name used here that its owner does not document, and where it was found (tests/kernel pins them):
+The undocumented names used here, and where they were found (tests/kernel pins them):
 
-* `ZMQStream._recv_callback` (pyzmq 13 to 27): who reads the stream now. We read first, hand on what is not ours, and
-  put it back. Whatever ipykernel has there is kept: `schedule_dispatch` in 6.x, `shell_channel_thread_main` in 7.x.
+* `ZMQStream._recv_callback` (pyzmq 13 to 27): the present reader of the stream. We read first, pass on other messages, and
+  restore the reader afterwards: `schedule_dispatch` in ipykernel 6.x, `shell_channel_thread_main` in 7.x.
 * `BaseComm._msg_callback` (comm 0.1 to 0.2): what `handle_msg` calls, without firing the person's own pre_execute and
   post_execute hooks from a foreign thread.
 * `kernel.shell_stream`, `session`, `iopub_socket`, `ident`, `kernel_info`, `comm_manager` (ipykernel 6.0 to 7.4):
@@ -45,7 +45,7 @@ class TapRun:
 
     @property
     def on_tick(self) -> Callable[[], None] | None:
-        """What the waiting thread must call now and then: `pump` on ipykernel 6, else None: messages arrive unasked."""
+        """Return what the waiting thread must call regularly: `pump` on ipykernel 6, else None (messages arrive by themselves)."""
         return self.pump if self._pump else None
 
     def subscribe(self, comm_id: str, callback: OnMessage) -> None:

@@ -1,4 +1,4 @@
-"""What a user reads before deciding on a call or answering a question, and a question as its call's card keeps it."""
+"""The text that a user reads before deciding on a call or answering a question, and the question in its call's card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool call as a card: the fact in its first line, then what it changed, ran or was given, then what came back."""
+"""A tool call as a card: its summary in the first line, then its changes, code or arguments, then its result."""
 
 from __future__ import annotations
 

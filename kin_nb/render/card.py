@@ -51,7 +51,7 @@ Label = Literal[
     "D-Mail",
     "compaction",
 ]
-"""What a card is, for who cannot see it."""
+"""The card's role in words, for screen readers."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Output:
 
     @classmethod
     def of(cls, html: Html, text: str, **kin: Any) -> Output:
-        """`kin` without the values that are None: an absent figure is not a figure."""
+        """Make an output; values of `kin` that are None are left out."""
         known = {key: value for key, value in kin.items() if value is not None}
         return cls({"text/html": html, "text/plain": text}, {"kin": known})
 

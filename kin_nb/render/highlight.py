@@ -1,4 +1,4 @@
-"""Code in colour: Pygments finds the tokens, a few coarse kinds of them get a colour, the rest stays as it is.
+"""Highlight code: Pygments finds the tokens, a few coarse kinds of them get a color, the rest stays plain.
 
 Coarse, so that versions of Pygments draw the same bytes: only a token's kind counts, neighbours of one kind are one span,
 and what versions disagree about (types; functions in C) has no kind. The text itself is never changed.

@@ -1,4 +1,4 @@
-"""A tool call in words: what its card says in the first line, and what it was given."""
+"""A tool call in words: the first line of its card, and its arguments."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _PROGRAM = Path(supervisor.__file__)
 _START = (
     "import os, sys; sys.path.append(os.path.dirname(sys.argv[1])); import supervisor; supervisor.main(sys.argv[2:])"
 )
-"""As an import: Python would compile a program's own file at each start."""
+"""Starts the supervisor by an import: Python would compile a script at each start."""
 _CHUNK = 65_536
 _KILLED = "what was started may still run: its supervisor was killed"
 _SET_BY_PYTHON = "LC_CTYPE"
@@ -141,7 +141,7 @@ class Supervised:
 
 
 def _number(words: tuple[str, ...] | None) -> int:
-    """0 for what is none: a program run by root can write to the report too."""
+    """Read a number; 0 for invalid text, since a program run by root can write to the report too."""
     return int(words[0]) if words and words[0].isascii() and words[0].isdigit() else 0
 
 
@@ -158,7 +158,7 @@ Sink = Callable[[bytes], bool]
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended. `exit_code` is 128 + n after signal n, and 124 when the time was up, as timeout(1) has it.
+    """How a program ended. `exit_code` is 128 + n after signal n, and 124 after a timeout, as for timeout(1).
 
     `swept`: command lines of what it left running, which was ended. `remains`: of what could not be ended.
     """
@@ -213,7 +213,7 @@ async def run_process(
 async def _started(
     start: Coroutine[Any, Any, asyncio.subprocess.Process], command: Supervised
 ) -> asyncio.subprocess.Process:
-    """Cancelled meanwhile, asyncio would end the supervisor alone, and leave behind what that has started by then."""
+    """Start the supervisor. Without this, asyncio would on cancellation end only the supervisor, and leave its children running."""
     starting = asyncio.ensure_future(start)
     try:
         return await asyncio.shield(starting)

@@ -48,7 +48,7 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Process:
-    """`started`: in ticks since the system's start, 0 where that is not known."""
+    """A running process. `started`: in ticks since the system's start, 0 when unknown."""
 
     __slots__ = ("group", "is_zombie", "parent", "pid", "started")
 
@@ -66,7 +66,7 @@ class Process:
 
 
 def processes() -> dict[int, Process]:
-    """All that there are, by process id; none where the system does not tell."""
+    """Return all processes by id; empty where the system does not list them."""
     return {process.pid: process for process in (_by_proc() or _by_ps())}
 
 
@@ -172,7 +172,7 @@ class _Supervisor:
             self._tell(REMAINS, *(_name(process.pid) for process in self._descendants()))
 
     def _until_alone(self, seconds: float) -> None:
-        """For so long at most, and not once kin_nb asks for a harder end."""
+        """Wait until no child is left, at most `seconds`, or until kin_nb asks for SIGKILL."""
         end, asked = time.monotonic() + seconds, self._asked
         while not self._alone() and self._asked == asked and (left := end - time.monotonic()) > 0:
             self._wait(left if self._adopts else min(left, _TICK))
@@ -224,7 +224,7 @@ class _Supervisor:
                 pass
 
     def _descendants(self) -> Iterator[Process]:
-        """Those that run. Outside Linux without those that have left the program's group and lost their parent."""
+        """Yield the running descendants. Outside Linux, those that left the program's group and lost their parent are missed."""
         table, own = processes(), os.getpid()
         for process in table.values():
             if not process.is_zombie and (process.group == self._program or process.descends_from(own, table)):
@@ -239,7 +239,7 @@ class _Supervisor:
 
 
 def _control_process(option: int, value: int) -> bool:
-    """Linux's prctl. Whether it is there and took it."""
+    """Call Linux's prctl. Return whether it exists and succeeded."""
     if sys.platform != "linux":
         return False
     try:
@@ -251,7 +251,7 @@ def _control_process(option: int, value: int) -> bool:
 
 
 def _pidfd(pid: int) -> int:
-    """A descriptor that tells of the end of the process, -1 where there are none."""
+    """Return a descriptor that becomes readable when the process ends, -1 where the system has none."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

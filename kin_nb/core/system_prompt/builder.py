@@ -68,7 +68,7 @@ def build_system_prompt(
 
 
 def system_prompt(config: KinConfig) -> str:
-    """The base prompt and the facts, without anything of the person or the project."""
+    """Return the base prompt and the facts about the system, without anything of the user or the project."""
     return f"{SystemPrompt.DEFAULT.read()}\n\n{_facts(config, config.effective_workdir, '')}"
 
 

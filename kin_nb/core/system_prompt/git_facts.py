@@ -1,7 +1,7 @@
-"""What git says of the workspace: branch, changes, recent commits.
+"""Facts from git about the workspace: branch, changes, recent commits.
 
 A repository's own configuration names programs (file system monitors, filters, hooks, signature checkers, transports).
-None of them runs here: the person may only have opened the folder to look at it.
+None of them runs here: the user may have opened the folder only to look at it.
 """
 
 from __future__ import annotations

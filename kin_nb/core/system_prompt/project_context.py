@@ -60,7 +60,7 @@ NOT_LISTED = "Files: not listed here; use list_dir."
 _TITLE = "Files (ignored ones are left out):"
 _NAME = 60
 _NOT_COUNTED = "/ (999 folders, 9999 files)"
-"""Room for what will be said of a folder that was not looked into yet; never shown."""
+"""The longest text about a folder that was not read yet, to reserve space for it; never shown."""
 _MORE_OF_SOURCES = 3
 """How many times as many files a folder of source code shows as another one."""
 _SOURCES = frozenset(
@@ -86,7 +86,7 @@ _SOURCES = frozenset(
     )
 )
 _BESIDE = frozenset(("test", "tests", "doc", "docs", "example", "examples", "vendor", "third_party"))
-"""Folders whose code is not what the project is for."""
+"""Folders whose code is not the project's main code."""
 
 
 def file_tree(root: Path, limits: ProjectContextConfig, room: int) -> str:

@@ -1,4 +1,4 @@
-"""What every card that asks has in common: widgets of its own, an answer to come, the one line that stays; and areas that fold."""
+"""The base of cards that ask the user: their widgets, the pending answer, the one line that stays; and collapsible areas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent's questions to the person (core/questions.py): by widget, by `input()`, or not at all, as approvals are."""
+"""The agent's questions to the user (core/questions.py): by widget, by `input()`, or refused, as with approvals."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _allowed(path: Path) -> Iterator[tuple[str, str, RecordedDecision]]:
 
 
 class LiveMode:
-    """`always`: also for cells with a saved answer. `new`: in a new conversation, not the recorded one."""
+    """Ask the model. `always`: also for cells with a saved answer. `new`: in a new conversation, not the recorded one."""
 
     is_live = True
     last = None
@@ -184,7 +184,7 @@ class LiveMode:
 
     @contextmanager
     def _knowing(self, agent: Agent) -> Iterator[None]:
-        """What happens meanwhile is known afterwards, however it ends."""
+        """Add the agent's records when the block ends, also after an error."""
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""PlaybackMode: a cell shows what was recorded. Nothing runs, nothing is written, no model is called unasked."""
+"""PlaybackMode: a cell shows its recorded answer. Nothing runs or is written, and no model is called without asking."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Code runs in the person's shell, and nothing of it reaches the front end: no stream, no display, no error message.
+"""Capture the output of code in the user's shell: no stream, display or error message of it reaches the front end.
 
-What it and its programs print is kept for the model, and handed on to the card as it comes.
+The output of the code and its child processes is kept for the model, and passed to the card as it arrives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Code of the model's, run in the person's namespace. On the main thread; nothing of the person's own session changes.
+"""Run the model's code in the user's namespace, on the main thread, without touching IPython's state.
 
-In, Out, `_` and the execution count stay, no hook of a cell runs: this is not a cell. When it is interrupted, the processes
-that it has started end too.
+In, Out, `_` and the execution count stay the same, and cell hooks do not run: this is not a cell. An interrupt also ends the
+processes that the code has started.
 """
 
 from __future__ import annotations

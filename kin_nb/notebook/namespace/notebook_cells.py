@@ -34,7 +34,7 @@ class CellsAbove:
 
 
 def cells_above(shell: InteractiveShell) -> CellsAbove:
-    """On the main thread, while a cell runs. A file that is not saved with this cell in it tells nothing."""
+    """Return the cells above the running one. For the main thread. A file that lacks this cell is not used."""
     cell_id = cell_io(shell).cell_id
     for path in surroundings(shell).own_files() if cell_id else ():
         try:
@@ -81,9 +81,9 @@ class NotebookState(BaseToolState):
 
 
 class NotebookCells(BaseTool[NotebookArgs, NotebookResult, NotebookConfig, NotebookState]):
-    """It needs no approval: it reads what the user sees, and what it inserts is a proposal.
+    """Runs without approval: it reads what the user sees, and its inserted cell is a proposal.
 
-    A cell that is put below this one is neither run nor saved: the person reads it, and runs or deletes it. Kernels and
+    A cell that is put below this one is neither run nor saved: the user reads it, and runs or deletes it. Kernels and
     front ends keep one such cell for each cell that runs, so the code of all inserts of a turn goes into that one.
     """
 

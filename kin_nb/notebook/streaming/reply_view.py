@@ -22,7 +22,7 @@ from kin_nb.render.text import WRAPPED, Attribute, Html, clean, escape, fill
 _LOOK = Attribute("jp-RenderedHTMLCommon mathjax_ignore kin-live")
 """As JupyterLab and Notebook draw HTML outputs: nothing jumps when the reply settles into one."""
 _MORE, _GOES_ON = "kin-more", "kin-on"
-"""CSS classes: a piece that follows another one; a piece whose last block continues in the next."""
+"""CSS classes: a piece that follows another; a piece whose last block continues in the next one."""
 _REASONING = 300
 """The last characters of the reasoning that are shown until the first text arrives."""
 _STYLED = re.compile(r'<(pre|table|th|td)( scope="col")? style="([^"]*)"')
@@ -122,7 +122,7 @@ class WidgetReplyView:
             self._timer = asyncio.get_running_loop().call_later(wait, self._draw)
 
     def close(self, whole: Output) -> None:
-        """A page that was reloaded meanwhile misses the update that replaces this output: for it the whole stays here."""
+        """Show the whole reply. A page that was reloaded misses the update that replaces this output, so the text stays here."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -218,7 +218,7 @@ class ReplyView:
         self._widgets: WidgetReplyView | None = None
         self._newest = RecordedStep()
         self._told = 0
-        """Characters that a person has read who reads along where nothing can be redrawn."""
+        """Characters already printed, where outputs cannot be redrawn."""
 
     def show(self, step: RecordedStep) -> None:
         """The reply so far: soon, or with its next complete block."""

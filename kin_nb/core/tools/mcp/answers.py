@@ -1,5 +1,5 @@
-"""What a server sends, read part by part: definitions of tools, of which a bad one costs that tool only; results of calls, of which
-nothing is dropped without a word; and why a server is not there, in words that say what to do.
+"""Read what a server sends, part by part: tool definitions (a bad one costs only that tool), results of calls (every omission is
+reported), and the reason why a server is unavailable, with what to do.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class MCPResult(BaseModel):
 
 
 def read_result(raw: dict[str, Any]) -> MCPResult:
-    """Raises ToolError when the tool says that it failed, or the answer is none."""
+    """Read the result of a call. Raises ToolError when the tool reports a failure, or the answer is not a result."""
     blocks, structured = raw.get("content"), raw.get("structuredContent")
     if raw.get("resultType") == "input_required":
         raise ToolError("The server asks for input in the middle of a call, which is not supported.")
@@ -243,7 +243,7 @@ class ServerFailed(Exception):  # noqa: N818  (what happened; ToolError is what 
 
 
 def not_understood(error: ValidationError) -> str:
-    """An answer that is not of the protocol, without the words of the package that read it."""
+    """Describe an answer that breaks the protocol, without the text of the package that read it."""
     fields = dict.fromkeys(".".join(map(str, problem["loc"])) for problem in error.errors() if problem["loc"])
     named = printable(", ".join(list(fields)[:5]), 200)
     return (

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 CLOSE_LIMIT = 2.0
 """Seconds for a server to end when it is asked to."""
 CANCEL_LIMIT = 0.5
-"""Seconds for the word to go out that a call is not wanted any more, and for an end to be seen."""
+"""Seconds to send a cancellation to the server, and to notice its end."""
 PING_LIMIT = 5.0
 LIST_SHARE = 0.9
-"""Of the time for a start or a listing: after it no more pages are read, and those that were are kept."""
+"""Share of the time for a start or a listing after which no more pages are read; the pages read so far are kept."""
 
 T = TypeVar("T")
 Listed = tuple[list[Any], list[str]]
@@ -43,14 +43,14 @@ class Connection:
         self._listed_by = math.inf
         """When the first list of tools is cut, in the loop's time."""
         self._silent = False
-        """The last call got no answer: find out whether there is someone before the next."""
+        """The last call got no answer: check that the server is alive before the next call."""
 
     @property
     def list_changed(self) -> bool:
         return self._session is not None and self._session.list_changed
 
     async def open(self, seconds: float) -> Listed:
-        """Start, agree, list the tools. Raises ServerFailed, and then nothing is left running."""
+        """Start the server, negotiate, list the tools. Raises ServerFailed, and leaves nothing running then."""
         self._listed_by = self._list_deadline(seconds)
         try:
             either: set[asyncio.Future[Any]] = {self._opened, self._life}
@@ -79,9 +79,9 @@ class Connection:
     async def call(
         self, name: str, arguments: dict[str, Any], progress: Progress | None, seconds: float
     ) -> dict[str, Any]:
-        """The answer as it came. Raises ToolError for an error answer and when the time is up, ServerFailed at its end.
+        """Return the unparsed answer. Raises ToolError for an error answer or a timeout, ServerFailed when the connection ends.
 
-        Cancellation tells the server so, and leaves the connection as it is.
+        A cancellation is sent to the server, and leaves the connection open.
         """
         try:
             return await self._within(seconds, self._agreed().call(name, arguments, progress))
@@ -102,7 +102,7 @@ class Connection:
             raise ToolError(self._link.said(error)) from error
 
     async def answers(self) -> bool:
-        """Whether there is someone; asked on the wire only after a call that got no answer."""
+        """Whether the server is alive; it is pinged only after a call that got no answer."""
         if self._silent and not self._life.done():
             try:
                 await self._within(PING_LIMIT, self._agreed().ping())
@@ -176,7 +176,7 @@ class Connection:
 
 
 def _first(error: Exception) -> Exception:
-    """What a group of exceptions is about."""
+    """Return the first exception of a group."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error

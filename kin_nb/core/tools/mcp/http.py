@@ -69,7 +69,7 @@ class HttpLink:
             yield streams
 
     def explain(self, error: Exception | None) -> str:
-        """Why it ended or did not start, in a line. Neither headers nor a query are in it."""
+        """Explain in one line, without headers or a query, why the connection ended or did not start."""
         where = shown(self._server.url)
         if isinstance(error, (httpx2.ConnectError, httpx2.UnsupportedProtocol, httpx2.InvalidURL)):
             return f"{where} cannot be reached ({_connection(str(error))}"
@@ -139,9 +139,9 @@ class HttpLink:
 
 _CHECK_URL = "Check its url: the path is often /mcp"
 _THE_PACKAGES_OWN = ("Not Found", "Session terminated", "Server returned an error response")
-"""What the `mcp` package says of an error response without an error in JSON."""
+"""Texts of the `mcp` package for an error response without an error in JSON."""
 _WRONG_TYPE = "Unexpected content type:"
-"""How it begins when an answer is neither JSON nor an event stream."""
+"""The beginning of the package's text when an answer is neither JSON nor an event stream."""
 _PARAMETER = re.compile(r'\b(resource_metadata|error|scope)=(?:"([^"]{1,500})"|([^\s,"]{1,500}))')
 
 
@@ -157,7 +157,7 @@ def _redirected_to(response: httpx2.Response) -> str:
 
 
 def _unauthorized(response: httpx2.Response, key: str, code: str) -> str:
-    """What is missing, as far as the server's challenge tells (RFC 6750, RFC 9728)."""
+    """Explain which authorization is missing, as far as the server's challenge shows it (RFC 6750, RFC 9728)."""
     challenge = ", ".join(response.headers.get_list("www-authenticate"))[:4_000]
     fields = {match[1]: printable(match[2] or match[3], 200) for match in _PARAMETER.finditer(challenge)}
     if fields.get("error") == "insufficient_scope":

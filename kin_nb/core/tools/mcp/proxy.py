@@ -102,7 +102,7 @@ def proxy_class(name: str, config: MCPServer, remote: RemoteTool, caller: Caller
 
 
 def _live_progress() -> Progress | None:
-    """What shows progress as live output: bound now, for it arrives in another task, which has another context."""
+    """Return the function that shows progress as live output. Bound now: progress arrives in a task with another context."""
     sink = tool_output.get()
     if sink is None:
         return None

@@ -57,7 +57,7 @@ class MCPServers:
         """What `_found` was made of."""
 
     async def connect(self) -> list[str]:
-        """Every server that is not connected is started, all at once, each within its startup_timeout_sec.
+        """Start all servers that are not connected, in parallel, each within its startup_timeout_sec.
 
         Returns a line for each one that failed and each tool that cannot be used. Costs nothing when all is well; a
         server that failed is tried again after a minute, then two, and so on.
@@ -68,7 +68,7 @@ class MCPServers:
         return warnings
 
     async def refresh(self) -> list[str]:
-        """Between the steps of a turn: the tools of servers that have said that theirs changed. Returns warnings."""
+        """Between the steps of a turn, list the tools again of servers that announced a change. Returns warnings."""
         warnings: list[str] = []
         for lines in await asyncio.gather(*(server.refresh() for server in self._servers)):
             warnings += lines
@@ -102,7 +102,7 @@ class MCPServers:
         return {server.config.name: (server.state, [tool.name for tool in server.tools]) for server in self._servers}
 
     async def aclose(self) -> None:
-        """No child process is left, nor any of theirs. A later `connect` starts them again."""
+        """End all servers and their child processes. A later `connect` starts them again."""
         await asyncio.gather(*(server.aclose() for server in self._servers))
 
 
@@ -116,7 +116,7 @@ MOST_WARNINGS = 10
 
 
 class ManagedServer:
-    """`tools` are those of the last list that it gave: they stay while it is away, so that a call can start it again."""
+    """`tools`: those of the server's last list. They stay while it is disconnected, so that a call can start it again."""
 
     def __init__(self, config: MCPServer, *, workdir: Path, environ: Mapping[str, str] | None) -> None:
         self.config = config
@@ -137,7 +137,7 @@ class ManagedServer:
         return self._named(f"failed: {self._failure}") if self._retry_at else "starts with the next prompt"
 
     async def connect(self) -> list[str]:
-        """Connected, and the tools as it lists them now; or warnings that say why not. Silent until it is tried again."""
+        """Connect and list the tools. Returns warnings that say why not; no warnings during the pause after a failure."""
         async with self._on_this_loop():
             try:
                 if self._connection is None or not await self._connection.answers():
@@ -176,7 +176,7 @@ class ManagedServer:
                 await connection.close()
 
     def _on_this_loop(self) -> asyncio.Lock:
-        """The lock, after what belongs to another event loop is let go."""
+        """Return the lock, after releasing what belongs to another event loop."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._connection is not None:

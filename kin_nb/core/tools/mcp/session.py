@@ -1,7 +1,7 @@
 """The protocol, by the `mcp` package. Importing this module takes a second: import it on first use.
 
-The package's typed parsing refuses a whole answer for one part that it does not know, so answers are taken as they came.
-A server may ask for nothing: sampling, roots and elicitation are declined; of its news only `list_changed` is heard.
+The package's typed parsing refuses a whole answer for one unknown part, so answers are passed on unparsed.
+Requests from the server (sampling, roots, elicitation) are declined; of its notifications only `list_changed` is used.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ToolSession:
 
     @property
     def list_changed(self) -> bool:
-        """The server has said, since the last `list_tools`, that its tools are others now."""
+        """Whether the server has announced, since the last `list_tools`, that its tools changed."""
         return self._dispatcher.list_changed
 
     async def list_tools(self, deadline: float) -> tuple[list[Any], list[str]]:

@@ -1,4 +1,4 @@
-"""A server that is a process of its own, spoken to over its pipes: one JSON message per line.
+"""The connection to a server that is a child process, over its pipes: one JSON message per line.
 
 The `mcp` package's own transport is not used: it logs lines that are not messages to the terminal, takes time squared for long
 lines, and leaves a server's children behind. Importing this module imports `mcp`.
@@ -69,7 +69,7 @@ class StdioLink:
             self._kill(process, command)
 
     def explain(self, error: Exception | None) -> str:
-        """Why it ended or did not start, in a line, with its last words."""
+        """Explain in one line why the server ended or did not start, with its last output."""
         what = "" if error is None else self.said(error)
         words = " ".join(self._tail.decode(errors="replace").split())
         if len(words) > 300:  # noqa: PLR2004
@@ -162,7 +162,7 @@ def _number(pipe: Any) -> int:
 
 
 async def _chunk(pipe: int) -> bytes:
-    """What there is to read; empty at the end."""
+    """Read the available bytes; empty at end of file."""
     while True:
         await anyio.wait_readable(pipe)
         try:
@@ -194,7 +194,7 @@ async def _end(process: subprocess.Popen[bytes], command: Supervised) -> None:
 
 
 async def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """None when it still runs after GRACE."""
+    """Wait for the exit code; None when the process still runs after GRACE."""
     with anyio.move_on_after(GRACE):
         while process.poll() is None:  # noqa: ASYNC110  (no event tells on every system, without a thread)
             await anyio.sleep(_POLL)
