@@ -213,7 +213,7 @@ async def run_process(
 async def _started(
     start: Coroutine[Any, Any, asyncio.subprocess.Process], command: Supervised
 ) -> asyncio.subprocess.Process:
-    """Start the supervisor. Without this, asyncio would on cancellation end only the supervisor, and leave its children running."""
+    """Start the supervisor. On cancellation, asyncio would end it alone and leave its children running; this ends them too."""
     starting = asyncio.ensure_future(start)
     try:
         return await asyncio.shield(starting)

@@ -172,7 +172,7 @@ class _Supervisor:
             self._tell(REMAINS, *(_name(process.pid) for process in self._descendants()))
 
     def _until_alone(self, seconds: float) -> None:
-        """Wait until no child is left, at most `seconds`, or until kin_nb asks for SIGKILL."""
+        """Wait until no child is left, at most `seconds`, or until kin_nb asks for a harder end."""
         end, asked = time.monotonic() + seconds, self._asked
         while not self._alone() and self._asked == asked and (left := end - time.monotonic()) > 0:
             self._wait(left if self._adopts else min(left, _TICK))

@@ -115,7 +115,7 @@ class NotebookRedactor:
         return self._cleaned(text, where)
 
     def plain(self, text: str) -> str:
-        """Redact `text` of a report, without counting it."""
+        """Redact `text` for a report that names places by itself."""
         return self.text(text, "")
 
     def output(self, output: dict[str, Any], where: str) -> dict[str, Any]:

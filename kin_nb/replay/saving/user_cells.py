@@ -159,7 +159,7 @@ def _cells(nb: Any) -> Iterator[Any]:
 
 
 def _text(cell: Any) -> tuple[str, str]:
-    """Return the text for comparison: without differences that formatters make, and with secrets redacted."""
+    """Return the text for comparison, without differences that formatters make. The mark of a secret counts as a redaction."""
     source = as_prompt_cell(without_bootstrap_lines(cell["source"])) if cell["cell_type"] == "code" else cell["source"]
     lines = unicodedata.normalize("NFC", source).replace(SECRET, REDACTED).splitlines()
     return cell["cell_type"], "\n".join(line.rstrip() for line in lines).strip("\n")

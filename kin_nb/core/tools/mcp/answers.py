@@ -140,7 +140,7 @@ TEXT_LIMIT = 1_000_000
 
 
 class MCPResult(BaseModel):
-    """`text`: the server's text, and one line for each part that is not text. `structured`: JSON, only when the text is empty.
+    """`text`: the server's text, and one line for each part that is not text. `structured`: JSON, only without text from the server.
 
     `images` are as they came: core.tools.images chooses those that a model gets.
     """
