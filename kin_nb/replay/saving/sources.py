@@ -63,7 +63,7 @@ class RecordingSource:
 def combine_records(
     held: Iterable[SessionRecord], made: Iterable[SessionRecord], taken_over: Iterable[str] = ()
 ) -> tuple[SessionRecord, ...]:
-    """Combine the records of a notebook and of a session, each id once. `taken_over`: turns for which the notebook's copy counts."""
+    """Combine the records of a notebook and of a session, each id once. `taken_over`: turns that the notebook provides."""
     known = {record.id: record for record in held}
     taken = known.keys() & set(taken_over)
     return sort_records([*(each for each in made if each.id not in taken), *known.values()])

@@ -140,7 +140,7 @@ TEXT_LIMIT = 1_000_000
 
 
 class MCPResult(BaseModel):
-    """`text`: the server's text, and one line for each part that is not text. `structured`: JSON, only without text from the server.
+    """`text`: the server's text, and a line for each other part. `structured`: JSON, only when the server sent no text.
 
     `images` are as they came: core.tools.images chooses those that a model gets.
     """
