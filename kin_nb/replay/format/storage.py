@@ -35,8 +35,8 @@ def claimed_sidecar(nb: Any) -> str:
 def attach_sidecar(nb: Any, read: Callable[[str], Any]) -> None:
     """Insert the sidecar's texts. `read` returns the JSON value of a file next to the notebook, or raises UnreadableNotebookError.
 
-    A sidecar that is missing or damaged is left out: whoever needs one of its texts says that it is not there. Texts
-    are known by their hash, so no file can bring others.
+    A missing or damaged sidecar is ignored: the reader of a text reports later that it is missing. Texts are found by their
+    hash, so a file cannot substitute other texts.
     """
     name = claimed_sidecar(nb)
     if not name:

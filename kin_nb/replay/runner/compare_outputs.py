@@ -1,4 +1,4 @@
-"""Stored outputs against those of a new run, as nbval compares them."""
+"""Compare stored outputs with those of a new run, as nbval compares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A play that cannot do harm, and what a save reports of it: how it ended, in words.
+"""A confined play of a notebook, and the report of its outcome for a save.
 
 It runs in a copy of the files, confined by bubblewrap, without network and secrets, for a limited time.
 """

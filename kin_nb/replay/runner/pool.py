@@ -1,6 +1,6 @@
-"""Many notebooks, each in a process of its own, here or on an existing Dask cluster.
+"""Run many notebooks, each in a process of its own, on this machine or on an existing Dask cluster.
 
-What becomes of one of them is a row, and never the end of the others.
+The outcome of each is a row; a failure of one does not stop the others.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kin_nb.replay.runner.run_notebook import Request
 from kin_nb.replay.saving.privacy import known_secrets
 
 WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.run_notebook")
-"""-P: a module that lies in the current directory is none of ours."""
+"""-P: a module in the current directory must not replace ours."""
 GRACE_SECONDS = 10.0
 """Seconds in which a worker that was asked to end has to end its kernel."""
 CONNECT_SECONDS = 30
-"""For how long a cluster may have no workers, or no scheduler that answers."""
+"""Seconds to wait for a cluster's scheduler, and for its first worker."""
 LOOK_SECONDS = 5
 _TAIL = 2000
 

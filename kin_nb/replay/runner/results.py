@@ -1,4 +1,4 @@
-"""What re-executing notebooks showed, one and many: values, a text table, JSON, JUnit XML, and the exit codes."""
+"""The results of re-executing one or many notebooks: values, a text table, JSON, JUnit XML, and the exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a notebook is re-executed: the kernel's working directory and environment, and its copy of the workspace.
+"""The environment of a re-execution: the kernel's working directory and variables, and its copy of the workspace.
 
 With `--scratch` the recorded changes of files are made in that copy as cells play.
 """

@@ -1,6 +1,6 @@
-"""Making a session notebook: the records in the cells that asked, the outputs that playback will show, nothing else.
+"""Build a session notebook: the records in the cells that asked, and the outputs that playback will show, nothing else.
 
-Of the state of widgets, as a front end saved it, a person's is kept, and that of our own buttons is not.
+Of the widget state that a front end saved, the user's widgets are kept, and those of our own buttons are not.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ WIDGETS_KEY = "widgets"
 _STATE = "application/vnd.jupyter.widget-state+json"
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _REFERENCE = "IPY_MODEL_"
-"""What a widget's id begins with in the state of another."""
+"""The prefix of a widget's id in the state of another widget."""
 WIDGET_REFERENCE = re.compile(rf"{_REFERENCE}[0-9a-f-]{{8,36}}")
 
 
 def prune_widget_state(nb: Any) -> None:
-    """Leave in `nb` the widgets that an output shows, with those that refer to them and that they refer to.
+    """Keep in `nb` only the widgets that an output shows, and those linked to them in either direction.
 
-    State that is not as ipywidgets or Colab write it stays.
+    State in a format other than that of ipywidgets or Colab stays unchanged.
     """
     held = nb["metadata"].get(WIDGETS_KEY)
     models = _models(held)
@@ -80,7 +80,7 @@ def _models(held: Any) -> dict[str, Any] | None:
 
 
 def _referred(value: Any) -> Iterator[str]:
-    """Ids of the widgets that a JSON value names, in views or in the state of other widgets."""
+    """Yield the ids of the widgets that a JSON value names, in views or in the state of other widgets."""
     if isinstance(value, str) and value.startswith(_REFERENCE):
         yield value.removeprefix(_REFERENCE)
     elif isinstance(value, list):
@@ -95,14 +95,14 @@ def _referred(value: Any) -> Iterator[str]:
 
 
 FAILED_TAG = "kin-failed"
-"""The tag of an ordinary cell that saving tagged `raises-exception`: it goes with that tag once the cell does not fail."""
+"""Marks an ordinary cell that saving tagged `raises-exception`: both tags are removed when the cell no longer fails."""
 _GROUP = "Exception Group Traceback (most recent call last):"
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*(?:\n\s*)?")
 
 
 @dataclass(frozen=True)
 class ExecutedCell:
-    """A code cell that was run, for a notebook whose file is not known. Of its outputs only whether it `failed` is known."""
+    """A code cell that ran in a notebook whose file is unknown. Its outputs are unknown too, except whether it `failed`."""
 
     source: str
     id: str | None = None
@@ -167,7 +167,7 @@ def _from_cells(cells: Sequence[ExecutedCell]) -> Any:
         made = code_cell(cell.source, cell.id or f"cell-{n}")
         made["execution_count"] = n
         if prompt_key(nb, made) is None:
-            # what it showed is not known
+            # its outputs are unknown
             made["metadata"]["tags"] = [BINDING_TAG] if cell.source.startswith(BINDING_HEADER) else [IGNORE_OUTPUT_TAG]
             made["metadata"]["tags"] += [FAILED_TAG, RAISES_TAG] if cell.failed else []
         nb["cells"].append(made)
@@ -175,7 +175,7 @@ def _from_cells(cells: Sequence[ExecutedCell]) -> Any:
 
 
 def _drop_carried(nb: Any) -> None:
-    """What outputs carry is in the cells' metadata from here on: a notice that is there to keep a copy goes."""
+    """Remove the records from outputs, now that cells' metadata has them, and the notice that only held a backup."""
     for cell in nb["cells"]:
         if "outputs" in cell:
             cell["outputs"] = [each for each in cell["outputs"] if not _keeps_copy(each.get("metadata", {}))]
@@ -190,7 +190,7 @@ def _keeps_copy(metadata: Any) -> bool:
 
 
 def _tag_failed(nb: Any) -> None:
-    """Let each runner go past an ordinary cell that ended in an error; without outputs it stays as it was tagged."""
+    """Tag ordinary cells that ended in an error, so that runners continue after them; without outputs the tags stay."""
     for cell in nb["cells"]:
         tags = cell["metadata"].get("tags", [])
         if cell["cell_type"] != "code" or not cell["outputs"] or not isinstance(tags, list) or is_generated(cell):
@@ -215,7 +215,7 @@ def ends_in_error(cell: Any) -> bool:
 
 
 def _put_outputs(nb: Any, held: PlacedRecords, head: Any) -> None:
-    """Exactly what running the cells in order shows in playback, since nbval compares that; counts from 1."""
+    """Write the exact outputs of a playback of the cells in order, since nbval compares them; execution counts from 1."""
     count = 0
     for cell in nb["cells"]:
         if cell["cell_type"] != "code":

@@ -1,4 +1,4 @@
-"""How a session notebook is saved: what `%kin save`, `/save` and `kin-nb save` take."""
+"""The options of `%kin save`, `/save` and `kin-nb save`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGE_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class SaveOptions:
-    """`results`: whether what tool calls gave is stored, or their hashes only."""
+    """`results`: whether the results of tool calls are stored, or only their hashes."""
 
     portable: bool = False
     sidecar: bool = False
@@ -25,7 +25,7 @@ class SaveOptions:
     redact: tuple[re.Pattern[str], ...] = ()
     plain: bool = False
     play: bool = True
-    """Whether what was saved is played once, as configured (`[save] check_seconds`)."""
+    """Whether the saved notebook is played once, as configured (`[save] check_seconds`)."""
 
 
 def add_save_options(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def save_options(found: argparse.Namespace) -> SaveOptions:
 
 
 def describe_files(path: Path, options: SaveOptions) -> str:
-    """What to say of a notebook that was written with a sidecar, or is large; "" of any other."""
+    """Return a note about a notebook that has a sidecar or is large; "" for any other."""
     if options.sidecar:
         return f"Long texts are in {sidecar_name(path)}: copy and commit both files."
     size = path.stat().st_size

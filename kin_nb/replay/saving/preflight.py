@@ -1,8 +1,8 @@
-"""What would stop a saved notebook, found by reading its cells: files and modules that are missing, names that no cell above
-defines, questions to a person; and paths that are on this machine only.
+"""Find what would stop a saved notebook by reading its cells: missing files and modules, names that no cell above defines,
+questions to the user; and paths that exist on this machine only.
 
-Nothing is run or imported. Reading cannot find everything, so an empty result is not a proof: for that the notebook is played
-(runner/confined.py).
+Nothing is run or imported. Reading cannot find everything, so an empty result is not a proof: runner/confined.py plays the
+notebook for that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kin_nb.replay.cell_keys import conversation_key, is_kin_kernel
 from kin_nb.replay.saving.build import is_generated
 
 _MOST = 5
-"""Cells that are named."""
+"""Most cells that a report names."""
 _KNOWN = frozenset(dir(builtins)) | {"get_ipython", "display", "In", "Out", "exit", "quit"}
 _KNOWN |= {"_dh", "_ih", "_oh", "_exit_code", "__builtins__"}
 _KNOWN_MAGICS = re.compile(
@@ -38,7 +38,7 @@ _WRITES = re.compile(r"to_(?!_)\w+|save\w*|dump|write\w*|imsave|imwrite|touch|mk
 _WRITES_ANYWHERE = re.compile(rf"(?!to_(?!{_KINDS})|write(?:lines|rows?|r)?$).*")
 """Of those, without `to_datetime` and its like and what writes to an open file: any file, where its text has no path."""
 _OPENERS = frozenset({"np", "numpy", "io", "codecs", "gzip", "bz2", "lzma", "Image", "joblib", "torch"})
-"""What reads the file of the name that it is given, with `open` or `load`."""
+"""Modules whose `open` or `load` reads the file that its argument names."""
 _LONGEST = 1000
 """Characters of a path."""
 _FILE = re.compile(r"(?!\w+:)[^\n*?<>|{}\[\]\"]*(?:/[^\n*?<>|{}\[\]\"/]+|\.\w{1,10})")
@@ -79,16 +79,16 @@ class Preflight:
     notes: tuple[str, ...] = ()
 
     def lines(self, beyond: int = 0) -> list[str]:
-        """`beyond`: the last cell whose end is known by running it; what was read of those is left out."""
+        """Return the lines. `beyond`: the last cell that a play has run; findings in cells up to it are left out."""
         found = [f"A replay stops at cell {number}: {why}." for number, why in self.stops if number > beyond]
         more = [f"And at {len(found) - _MOST} more cells."] if len(found) > _MOST else []
         return [*found[:_MOST], *more, *self.notes]
 
 
 def check_cells(nb: Any, folder: Path) -> Preflight:
-    """The ordinary cells of `nb`, to be run in `folder`, that a replay would stop at, as far as reading tells.
+    """Find the ordinary cells of `nb` at which a replay in `folder` would stop, as far as reading shows it.
 
-    Cells that are tagged as what may fail are named too: their error is expected. Nothing is run. Linear.
+    Cells with the tag for an expected error are named too. Nothing is run. Linear.
     """
     found, so_far, never, failing, interrupted, here = [], _State(), [], [], [], {}
     for number, cell in enumerate(nb["cells"], 1):
@@ -125,7 +125,7 @@ def _notes(failing: list[int], interrupted: list[int], never: list[int], here: d
 
 
 def _path_of_this_machine(source: str) -> str:
-    """The first text in quotes that is a path below the person's home, "" for none."""
+    """Return the first quoted text that is a path below the user's home, "" for none."""
     try:
         home = str(Path.home())
     except RuntimeError:
@@ -151,7 +151,7 @@ def _cells(numbers: list[int]) -> str:
 
 
 def _code_of(nb: Any, source: str) -> str | None:
-    """The Python that a cell runs in the notebook's namespace; None when unknown."""
+    """Return the Python code that a cell runs in the notebook's namespace; None when unknown."""
     magic = _CELL_MAGIC.fullmatch(source)
     if magic is not None:
         if not (magic["name"] in _TRANSPARENT or (magic["name"] == "python" and is_kin_kernel(nb))):
@@ -175,12 +175,12 @@ def _code_of(nb: Any, source: str) -> str | None:
 
 
 def _makes_files(source: str) -> bool:
-    """Whether a cell runs a shell, or writes itself to a file: the set of files below it is unknown."""
+    """Whether a cell runs a shell or writes itself to a file: then the existing files are unknown for later cells."""
     return re.search(r"(?m)^\s*(?:!|%%(?:bash|sh|script|writefile)\b|%cd\b)|=\s*!", source) is not None
 
 
 def _problems(code: str | None, folder: Path, so_far: _State) -> Iterator[str]:
-    """What stops one cell, in words; `run_state` is kept up to date."""
+    """Describe what stops one cell, and update the state for the cells below."""
     tree = None
     if code is not None:
         try:
@@ -207,7 +207,7 @@ def _problems(code: str | None, folder: Path, so_far: _State) -> Iterator[str]:
 
 
 def _missing_names(statement: ast.stmt, so_far: _State) -> Iterator[str]:
-    """Names that are looked up when the statement runs, and that nothing before it binds, each once."""
+    """Yield the names that the statement looks up when it runs and that no earlier code binds, each once."""
     if so_far.names is None:
         return
     scope = _Scope()
@@ -220,7 +220,7 @@ def _missing_names(statement: ast.stmt, so_far: _State) -> Iterator[str]:
 
 
 def _missing_modules(statement: ast.stmt, folder: Path, so_far: _State) -> Iterator[str]:
-    """Top-level names that this interpreter finds no module for, nor is one in the notebook's folder."""
+    """Yield imported top-level modules that neither this interpreter nor the notebook's folder has."""
     if so_far.moved or so_far.finds_more or not isinstance(statement, ast.Import | ast.ImportFrom):
         return
     named = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else [statement.module or ""]
@@ -239,7 +239,7 @@ def _is_module(name: str, folder: Path) -> bool:
 
 
 def _questions(statement: ast.stmt, so_far: _State) -> Iterator[str]:
-    """Questions to a person that it puts when it runs; those in functions are put later, if at all."""
+    """Yield the questions that the statement asks the user when it runs; those inside functions do not count."""
     for call in _calls(statement) if not _is_guarded(statement) else ():
         name = _called(call)
         if name in _ASKING and name not in so_far.own:
@@ -252,7 +252,7 @@ def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
 
 
 def _called(call: ast.Call) -> str:
-    """The last name of what is called."""
+    """Return the last name of the called expression."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -287,7 +287,7 @@ class _Scope(ast.NodeVisitor):
             self.visit(each)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Its body has names of its own, which are not distinguished here."""
+        """Visit the class body as part of the statement: its own names are not kept apart."""
         self.binds.add(node.name)
         for each in (*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)):
             self.visit(each)
@@ -301,7 +301,7 @@ class _Scope(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        """A name that is missing there may be just what it is for."""
+        """Ignore missing names: the statement may exist to handle them."""
         inner = _Scope()
         inner.generic_visit(node)
         self.binds |= inner.binds
@@ -323,7 +323,7 @@ class _Scope(ast.NodeVisitor):
 
 
 def _missing_files(statement: ast.stmt, folder: Path, so_far: _State) -> Iterator[str]:
-    """Files that a call in the statement reads by a path in its text, and that are not there."""
+    """Yield the missing files that a call in the statement reads by a literal path."""
     guarded = _is_guarded(statement)
     so_far.own |= {node.name for node in ast.walk(statement) if isinstance(node, _Defined)}
     for call in _calls(statement):
@@ -341,7 +341,7 @@ def _missing_files(statement: ast.stmt, folder: Path, so_far: _State) -> Iterato
 
 
 def _is_guarded(statement: ast.stmt) -> bool:
-    """Whether what it reads may be missing, or is read later if at all."""
+    """Whether the statement tolerates a missing file, or reads it later (inside a function)."""
     if isinstance(statement, ast.With):
         calls = [item.context_expr.func for item in statement.items if isinstance(item.context_expr, ast.Call)]
         if any(getattr(call, "id", getattr(call, "attr", "")) in {"suppress", "raises"} for call in calls):
@@ -351,14 +351,14 @@ def _is_guarded(statement: ast.stmt) -> bool:
 
 
 def _is_known(function: ast.expr) -> bool:
-    """False for `x.open` and `x.load` of any object: it may read an archive, or another computer's files."""
+    """Whether the function is known to read local files; not `x.open` or `x.load` of an object, which may read an archive."""
     if not (isinstance(function, ast.Attribute) and function.attr in {"open", "load"}):
         return True
     return _path_of(function) is not None or getattr(function.value, "id", "") in _OPENERS
 
 
 def _path_of(function: ast.expr) -> ast.expr | None:
-    """`Path("x")` of `Path("x").read_text`."""
+    """Return the `Path("x")` of `Path("x").read_text`."""
     made = function.value if isinstance(function, ast.Attribute) else None
     is_path = isinstance(made, ast.Call) and getattr(made.func, "id", getattr(made.func, "attr", "")) == "Path"
     return made.args[0] if isinstance(made, ast.Call) and is_path and len(made.args) == 1 else None
@@ -371,14 +371,14 @@ def _mode(call: ast.Call) -> str:
 
 
 def _path(node: ast.expr | None) -> str:
-    """A text that looks like a file's name: with an ending or a folder, on one line, no URL and no pattern; else ""."""
+    """Return the text if it looks like a file name (suffix or folder, one line, not a URL or a pattern), else ""."""
     if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
         return ""
     return node.value if len(node.value) <= _LONGEST and _FILE.fullmatch(node.value) else ""
 
 
 def _is_there(folder: Path, path: str) -> bool:
-    """True also for what cannot be looked at."""
+    """Whether the file exists, or cannot be checked."""
     try:
         return (folder / Path(path).expanduser()).exists()
     except (OSError, ValueError, RuntimeError):

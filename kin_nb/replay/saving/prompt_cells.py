@@ -1,6 +1,6 @@
-"""Which cell of a notebook holds which records when it is saved: a cell for each, with the text that it was asked.
+"""Assign each record to a cell when a notebook is saved: a cell with the text that was asked.
 
-And the first code cell, which loads kin_nb and names the recording.
+Also writes the first code cell, which loads kin_nb and names the recording.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GREETING = re.compile(
     r"|Last session here: [^\n]{1,80}\. To continue it: %kin resume)\n",
     re.MULTILINE,
 )
-"""What `%load_ext kin_nb` prints where it was loaded before, and in a fresh kernel."""
+"""The output of `%load_ext kin_nb` in a fresh kernel, and when it is already loaded."""
 _BETWEEN = (tokenize.NEWLINE, tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT)
 
 
@@ -150,7 +150,7 @@ class PlacedRecords:
         return self.by_cell.get(cell["id"], ())
 
     def shown(self, nb: Any, cell: Any) -> tuple[SessionRecord, ...]:
-        """What `cell` shows of them."""
+        """Return the records that `cell` shows."""
         key = conversation_key(nb, cell)
         return last_run(self.of(cell), key) if key is not None else ()
 
