@@ -1,7 +1,7 @@
-"""D-Mail: the model sends a message to its own past (seed 001). Off unless `dmail = true`.
+"""D-Mail (rewind): the model returns to an earlier step, with a message to itself (seed 001). Off unless `dmail = true`.
 
-It goes back to before one of this turn's steps, and reads there what it has learnt since, in place of all that it had
-read. The conversation goes back, the files do not. The person's prompt lies before the first step: it always stays.
+The conversation returns to the place before one of this turn's steps. The message replaces everything since then. Files
+are not changed. The user's prompt is always kept, because it comes before the first step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class DMail:
 
 
 class BackToTheFuture(Exception):  # noqa: N818  (seed 001's name)
-    """The step is over and its D-Mail takes effect: the turn goes on from `checkpoint`."""
+    """Raised after a step that sent a D-Mail: the turn continues from `checkpoint`."""
 
     def __init__(self, checkpoint: Checkpoint, message: str) -> None:
         super().__init__(f"back to checkpoint {checkpoint.id}")
@@ -28,9 +28,9 @@ class BackToTheFuture(Exception):  # noqa: N818  (seed 001's name)
 
 
 class DenwaRenji:
-    """The post box of one turn: at most one D-Mail waits in it, and `most` are delivered.
+    """The D-Mails of one turn: at most one is pending, and at most `most` are delivered.
 
-    Named, as `send_dmail` and `fetch_pending_dmail`, after seed 001.
+    The names of this class, `send_dmail` and `fetch_pending_dmail` are those of seed 001.
     """
 
     def __init__(self, most: int) -> None:
@@ -39,11 +39,11 @@ class DenwaRenji:
         self._pending: DMail | None = None
 
     def offer(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """What can be gone back to now."""
+        """Set the checkpoints that the model can return to now."""
         self._checkpoints = list(checkpoints)
 
     def send_dmail(self, mail: DMail) -> None:
-        """Raises ToolError that says why it cannot be sent."""
+        """Add a D-Mail. Raises ToolError, with the reason, if it cannot be sent."""
         if not self._left:
             raise ToolError(f"{self._most} D-Mails were sent in this turn; there will be no more. Go on from here.")
         if self._pending is not None:
@@ -60,7 +60,7 @@ class DenwaRenji:
         return mail
 
     def deliver(self) -> None:
-        """Raises BackToTheFuture when a D-Mail waits."""
+        """Raise BackToTheFuture if a D-Mail is pending."""
         mail = self.fetch_pending_dmail()
         if mail is not None:
             self._left -= 1

@@ -1,4 +1,4 @@
-"""Where the workspace's git stands: the commit that a re-execution unpacks, and the branch. Read from files, no process."""
+"""Read the workspace's current git commit and branch from git's files, without running git."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _NAME = re.compile(
     refs/(?:heads|remotes|tags)/(?!-) [^\x00-\x20~^:?*\[\\\x7f]+ (?<![./])
     """
 )
-"""What git takes for a reference's name, and a path that stays in refs/."""
+"""Matches a valid name of a git reference, whose path stays inside refs/."""
 LONGEST_BRANCH = 1024
 _MOST_BYTES = 64 * 1024
-"""Of a file that holds one line."""
+"""Most bytes to read of a file that has one line."""
 _MOST_LINKS = 5
-"""References that name another reference, followed one after the other."""
+"""Most symbolic references to follow in a row."""
 
 
 @dataclass(frozen=True)
 class GitHead:
-    """HEAD's commit (None before the first one) and branch (None when detached); both None outside git."""
+    """HEAD's commit (None before the first one) and branch (None when detached). Both are None outside git."""
 
     commit: str | None = None
     branch: str | None = None
 
     @property
     def recorded_branch(self) -> str | None:
-        """The branch at the commit, "" when detached; None without a commit, and for a name that is not understood."""
+        """The branch at the commit, "" when detached; None without a commit, and for a name that is not valid."""
         if self.commit is None or self.branch is None:
             return None if self.commit is None else ""
         known = (
@@ -42,7 +42,7 @@ class GitHead:
 
 @dataclass(frozen=True)
 class GitPlace:
-    """`top`: the folder with the `.git`. `own`: the git folder, `shared`: that of all worktrees, with objects and branches."""
+    """A git repository. `top`: the folder with `.git`. `own`: the git folder; `shared`: the one that all worktrees share."""
 
     top: Path
     own: Path
@@ -50,7 +50,7 @@ class GitPlace:
 
 
 def git_place(workspace: Path) -> GitPlace | None:
-    """The repository around `workspace`, as files say it; None outside of git, and in a repository without files."""
+    """Find the repository that contains `workspace`; None outside git, and in a bare repository."""
     for folder in (workspace, *workspace.parents):
         own = _git_folder(folder / ".git")
         if own is not None:
@@ -59,9 +59,10 @@ def git_place(workspace: Path) -> GitPlace | None:
 
 
 def git_head(workspace: Path) -> GitHead:
-    """Uncommitted changes are not in it: a rerun shows them as drift. Linked worktrees and packed references count.
+    """Return HEAD's commit and branch; also in linked worktrees, and with packed references.
 
-    Nothing that these files hold raises: what is not understood is None, as with SHA-256 and reftable repositories.
+    Raises nothing for the contents of git's files: a value that cannot be read is None, for example in repositories with
+    SHA-256 or reftable. Uncommitted changes do not count; when the tools run again, they show as differences.
     """
     place = git_place(workspace)
     if place is None:
@@ -76,21 +77,21 @@ def git_head(workspace: Path) -> GitHead:
             break
         target = _text(own / link[1]) or _text(shared / link[1]) or _packed(shared / "packed-refs", link[1])
     commit = target if _COMMIT.fullmatch(target) else None
-    return GitHead(commit, None if branch == ".invalid" else branch)  # reftable's stand-in for a name
+    return GitHead(commit, None if branch == ".invalid" else branch)  # the placeholder that reftable writes into HEAD
 
 
 def is_ref(name: str) -> bool:
-    """Whether `name` (`refs/heads/main`) is one that git takes, of a branch, a remote branch or a tag."""
+    """Whether `name` (`refs/heads/main`) is a valid name of a branch, a remote branch or a tag."""
     return _NAME.fullmatch(name) is not None
 
 
 def head_commit(workspace: Path) -> str | None:
-    """The commit of HEAD; None outside git and before the first commit."""
+    """Return the commit of HEAD; None outside git and before the first commit."""
     return git_head(workspace).commit
 
 
 def _git_folder(path: Path) -> Path | None:
-    """`.git` itself, or the folder that it names: so it is in linked worktrees and submodules."""
+    """Return `.git`, or the folder that it names if it is a file, as in linked worktrees and submodules."""
     try:
         if path.is_dir():
             return path if (path / "HEAD").exists() else None
@@ -112,7 +113,7 @@ def _packed(path: Path, name: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """The first bytes of a regular file, stripped; "" for anything else: reading a pipe would never end. No NUL is in a path."""
+    """Return the first bytes of a regular file, stripped; "" for anything else, because a pipe could block."""
     try:
         if path.is_file():
             with path.open("rb") as file:

@@ -1,8 +1,8 @@
-"""What files were before calls changed them, kept outside the workspace, and put back: `FileHistory` (history.py).
+"""The file history: keep the contents of files before tool calls change them, and restore them (`FileHistory`).
 
-Owns the contents (blobs), looking (file_state, scan), comparing, planning and restoring. Writes to the workspace in `undo`
-and `redo` only, never through a link, never into a .git. Never raises for what it finds on a disk: what it cannot know is
-not claimed.
+Owns the stored contents (blobs), reading files (file_state, scan), comparing, planning and restoring. Writes to the
+workspace only in `undo` and `redo`, never through a link and never into a .git. Never raises for what is on the disk: a
+state that cannot be read is reported as unknown.
 May import: core.records, core.workspace_commit, core.paths, core.redaction, core.sensitive_names, core.ignore_rules.
 """
 

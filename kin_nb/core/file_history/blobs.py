@@ -1,4 +1,4 @@
-"""BlobStore: contents by their sha256, in one database for each workspace under `~/.kin-code/checkpoints`."""
+"""BlobStore: file contents by their sha256, in one database per workspace under `~/.kin-code/checkpoints`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.records import sha256
 
 MAX_BYTES = 512_000_000
-"""Of contents kept for one workspace; the oldest go first."""
+"""Most bytes of contents for one workspace. The oldest contents are deleted first."""
 MAX_AGE_DAYS = 30
 _PRUNE_EVERY = 64_000_000
-"""Bytes written between two looks at the budget."""
+"""Bytes that are written between two checks of the limits."""
 _DAY = 24 * 3600
 
 
 def workspace_store(root: Path) -> BlobStore:
-    """The store for the workspace at `root` (resolved). Nothing is made before something is put."""
+    """Return the store of the workspace at `root` (resolved). No file is created before the first write."""
     return BlobStore(kin_home() / "checkpoints" / f"{sha256(os.fsencode(root))}.sqlite")
 
 
 class BlobStore:
-    """Every method raises StoreError when the store cannot be used: full or read-only disk, no database, locked.
+    """A store of contents. Every method raises StoreError if the store cannot be used (full or read-only disk, locked).
 
-    Prunes itself: at its first write and now and then after that.
+    The limits are checked at the first write, and again after every _PRUNE_EVERY bytes.
     """
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, max_age_days: int = MAX_AGE_DAYS) -> None:
@@ -39,19 +39,19 @@ class BlobStore:
         self._until_prune = 0
 
     def put(self, data: bytes) -> str:
-        """Its sha256."""
+        """Store a content, and return its sha256."""
         sha = sha256(data)
         self.put_all([(sha, data)])
         return sha
 
     def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
-        """In one transaction. What is there already is young again."""
+        """Store contents in one transaction. Contents that are stored already count as new again."""
         self.prune_when_due()
         with self.database.writing() as connection:
             self._until_prune -= insert(connection, contents)
 
     def get(self, sha: str) -> bytes | None:
-        """Never half a content, never a damaged one."""
+        """Return a content; None if it is not stored, or does not match its hash."""
         with self.database.reading() as connection:
             row = connection and connection.execute("SELECT data FROM blobs WHERE sha = ?", (sha,)).fetchone()
         return row[0] if row and sha256(row[0]) == sha else None
@@ -67,10 +67,10 @@ class BlobStore:
             _remove_unused(self.database.path, self._max_age_days)
 
     def prune(self, max_bytes: int, max_age_days: int) -> None:
-        """Give up contents that were not used for so long, then the oldest until the rest fits.
+        """Delete contents that were not used for `max_age_days`, then the oldest until the rest has `max_bytes`.
 
-        Age counts only while no other session has the store open: those may need what is old. What the workspace holds
-        just now, as far as is known, goes last.
+        Contents are deleted for their age only while no other session, which may need them, has the store open. The
+        known contents of the workspace's current files are deleted last.
         """
         with self.database.reading() as found:
             if found is None:
@@ -87,7 +87,7 @@ class BlobStore:
             found.executescript("PRAGMA incremental_vacuum")  # execute() would free one page
 
     def generation(self) -> int:
-        """Another number: contents were given up since, and what was known to be here may be gone."""
+        """Return a number that changes when contents are deleted."""
         with self.database.reading() as connection:
             return connection.execute("PRAGMA user_version").fetchone()[0] if connection else 0
 
@@ -96,7 +96,7 @@ class BlobStore:
 
 
 def insert(connection: sqlite3.Connection, contents: Iterable[tuple[str, bytes]]) -> int:
-    """How many bytes there were, old and new."""
+    """Insert contents, and return their size in bytes, including those that were stored already."""
     now = int(time.time())
     rows = [(sha, len(data), now, data) for sha, data in contents]
     connection.executemany(
@@ -128,10 +128,10 @@ def _give_up(connection: sqlite3.Connection, max_bytes: int, old: int) -> None:
 
 
 def _remove_unused(own: Path, max_age_days: int) -> None:
-    """The stores of workspaces where nobody has worked for so long."""
+    """Delete the stores of workspaces that were not used for `max_age_days`."""
     for path in own.parent.glob("*.sqlite"):
         lock = claim_path(path)
-        with suppress(OSError):  # somebody has it open, after all
+        with suppress(OSError):  # another process has it open
             if path == own or lock.stat().st_mtime > time.time() - max_age_days * _DAY:
                 continue
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""What is different between two snapshots; and what may be, that nobody kept.
+"""Compare two snapshots: the changes that undo can restore, and a description of the others.
 
-A snapshot is a scan, or, for a call or a record that names its files, those files alone (`seen`, `made`).
+A snapshot is a scan of the workspace, or, for a call or a record that names its files, only of these (`seen`, `made`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kin_nb.core.records import FileChange
 
 
 def seen(root: Path, named: Iterable[str], limits: ScanLimits, scan: Callable[[], FolderSnapshot]) -> FolderSnapshot:
-    """Only these. One that is a folder needs a scan, and stands for all that is covered in it."""
+    """Return a snapshot of the files `named` only. A folder among them is scanned, with everything in it."""
     snapshot = FolderSnapshot()
     for path in named:
         found = observe_without_links(root / path, limits.named_bytes)
@@ -36,7 +36,7 @@ def seen(root: Path, named: Iterable[str], limits: ScanLimits, scan: Callable[[]
         _add_folder_above(snapshot, root, path)
         if found.state == NOTHING:
             continue
-        if found.status is None:  # a folder above it cannot be entered, or is a link by now
+        if found.status is None:  # a folder above it cannot be entered, or has become a link
             snapshot.skipped[path] = Skipped(Unknown.UNREADABLE, 0, None)
             continue
         if found.state is None or found.state.sha is None:
@@ -51,12 +51,16 @@ def seen(root: Path, named: Iterable[str], limits: ScanLimits, scan: Callable[[]
 
 
 def made(root: Path, changes: Iterable[FileChange], limit: int) -> tuple[FileChange, ...]:
-    """Those of `changes` whose files are now as they left them, each once. Files over `limit` bytes are none of them."""
+    """Return the `changes`, without duplicates, whose files have not changed since. Files over `limit` bytes are omitted."""
     return tuple(change for change in dict.fromkeys(changes) if _is_made(root, change, limit))
 
 
 def _is_made(root: Path, change: FileChange, limit: int) -> bool:
-    """A folder comes and goes with the files in it: where one side is a file, either will do for the other."""
+    """Whether the path is still as the change left it.
+
+    A folder is created and removed with its files. So when a change is between a file and a folder or nothing, a folder
+    and nothing are treated as equal.
+    """
     path, (before, after) = file_name(change.path), states(change)
     if why_forbidden(path):
         return False
@@ -65,7 +69,7 @@ def _is_made(root: Path, change: FileChange, limit: int) -> bool:
 
 
 def _add_folder_above(snapshot: FolderSnapshot, root: Path, path: str) -> None:
-    """The nearest one that is there: undo must not take one that held nothing for one that the call made."""
+    """Add the nearest existing folder above `path`, so that undo keeps an empty folder that the call has not created."""
     above = path.rpartition("/")[0]
     while above:
         place = root / above
@@ -84,14 +88,14 @@ def _add_folder_above(snapshot: FolderSnapshot, root: Path, path: str) -> None:
 
 
 _NAMED = 3
-"""Of what is not covered; the others are counted."""
+"""Most names in a list of what undo does not cover; the others are only counted."""
 _MADE_AGAIN = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints"})
-"""Ignored folders that come back by themselves: nobody misses them."""
+"""Ignored folders that programs create again when needed. Changes of them are not mentioned."""
 _GIT = ".git"
-"""Changes with whatever git does, which is said otherwise (its HEAD moved)."""
+"""Changes with every git command. It is not mentioned, because a changed HEAD is reported separately."""
 
 See: TypeAlias = Callable[[str], State | None]
-"""What is at a path just now; None when that cannot be known."""
+"""Returns the current state of a path; None if it is unknown."""
 
 
 class Difference(NamedTuple):
@@ -101,7 +105,10 @@ class Difference(NamedTuple):
 
 
 def differences(before: FolderSnapshot, after: FolderSnapshot, see: See) -> Iterator[Difference]:
-    """By path. Only what was seen on both sides, or surely was not there: what `before` had skipped is no news."""
+    """Yield the differences by path, for paths whose state is known in both snapshots, or that certainly did not exist.
+
+    A path that `before` skipped is not a difference.
+    """
     paths = before.entries.keys() if before.cut else before.entries.keys() | after.entries.keys()
     for path in sorted(paths):
         old, new = before.entries.get(path), after.entries.get(path)
@@ -109,18 +116,18 @@ def differences(before: FolderSnapshot, after: FolderSnapshot, see: See) -> Iter
             continue
         if new is None:
             new = _now(path, after, see)
-            if new == FOLDER:  # seen from outside: whether it holds something is not known
+            if new == FOLDER:  # `see` does not tell whether the folder is empty
                 new = old if old == FOLDER else NOTHING
         if new is None and path in after.skipped and after.skipped[path].why is Unknown.SPECIAL:
-            new = NOTHING  # no file any more: once the pipe or socket is gone, undo puts it back
+            new = NOTHING  # the file was replaced by a pipe or socket: undo restores it once that is removed
         if new is not None and new != (old or NOTHING):
             yield Difference(path, old or NOTHING, new)
 
 
 def _now(path: str, after: FolderSnapshot, see: See) -> State | None:
-    """Of a path that `after` has no entry for. None: not known."""
+    """Return the current state of a path without an entry in `after`; None if it is unknown."""
     if path in after.folders:
-        return NOTHING  # it holds something now, which has entries of its own
+        return NOTHING  # a folder that is not empty now: its files have entries
     why = after.why_skipped(path)
     if why is None and (not after.cut or _is_below_a_file(path, after)):
         return NOTHING
@@ -130,7 +137,7 @@ def _now(path: str, after: FolderSnapshot, see: See) -> State | None:
 
 
 def _is_below_a_file(path: str, after: FolderSnapshot) -> bool:
-    """A folder above it became a file or a link, which must not be followed."""
+    """Whether a folder above the path has become a file or a link, which must not be followed."""
     above = path.rpartition("/")[0]
     while above:
         if after.entries.get(above, FOLDER) != FOLDER:
@@ -140,7 +147,10 @@ def _is_below_a_file(path: str, after: FolderSnapshot) -> bool:
 
 
 def permissions_changed(found: Sequence[Difference], before: FolderSnapshot, after: FolderSnapshot) -> list[str]:
-    """Of what is otherwise as it was: with a file that changed, its permissions come back. Files before folders."""
+    """Name the paths of which only the permissions changed, files before folders.
+
+    The permissions of changed files are not among them, because undo restores them with the file.
+    """
     others = before.permissions.keys() & after.permissions.keys() - {path for path, *_ in found}
     changed = [path for path in others if (before.permissions[path] ^ after.permissions[path]) & 0o7777]
     paths = sorted(changed, key=lambda path: (path in before.folders, path))
@@ -149,7 +159,7 @@ def permissions_changed(found: Sequence[Difference], before: FolderSnapshot, aft
 
 
 def not_covered(before: FolderSnapshot, after: FolderSnapshot, root: Path, file_bytes: int, more: Sequence[str]) -> str:
-    """What changed and does not come back by undo, in a sentence; "" when that is nothing that is known of."""
+    """Say in a sentence what changed that undo does not restore; "" if no such change is known."""
     parts = [cut for cut in dict.fromkeys((before.cut, after.cut)) if cut]
     if not before.cut:
         paths = sorted({*before.skipped, *after.skipped})
@@ -171,11 +181,11 @@ def _said(path: str, before: FolderSnapshot, after: FolderSnapshot, root: Path, 
     if new is not None and old is None:
         was_covered = path in before.entries or path in before.folders
         if skipped.why is Unknown.IGNORED or before.why_skipped(path):
-            return ""  # undo brings it back all the same; or it is seen only now
+            return ""  # undo restores it in spite of that, or it was not visible before
         if skipped.why is not Unknown.LARGE and not was_covered:
-            return ""  # nothing is lost with it
+            return ""  # a new file that is not covered: no earlier content is lost
         return f"{_shown(path, skipped)} {'changed' if was_covered else 'is new'} and is {what}"
-    if new is None:  # gone, or covered now, or out of sight
+    if new is None:  # deleted, covered now, or not reachable
         try:
             if skip_mark(os.lstat(root / path)) == skipped.mark:
                 return ""

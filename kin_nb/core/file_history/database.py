@@ -1,6 +1,6 @@
-"""One SQLite file of this machine: opened at first use, shared by threads and processes, whole after a kill.
+"""One SQLite database: opened at its first use, shared by threads and processes, and intact after a kill.
 
-Write-ahead logging: a transaction is there or not. `PRAGMA user_version` counts the times that contents were given up.
+It uses write-ahead logging, so that transactions are atomic. `PRAGMA user_version` counts how often contents were deleted.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ CREATE TABLE IF NOT EXISTS running (session TEXT, call TEXT, begun INTEGER, befo
 CREATE TABLE IF NOT EXISTS written (path BLOB, session TEXT, mode TEXT, sha TEXT, at INTEGER, PRIMARY KEY (path, session));
 """
 _IS_WHOLE = "SELECT 1 FROM sqlite_master WHERE name = 'written'"
-"""The table that came last."""
+"""Checks for the table that was added to the schema last."""
 
 
 class StoreError(Exception):
-    """Contents cannot be kept or read. The text says where and why."""
+    """Contents cannot be stored or read. The text says where and why."""
 
 
 class Database:
-    """For any thread, one at a time. Files are made with the first write, for their owner's eyes only."""
+    """A database for all threads, one at a time. The files are created at the first write, readable by their owner only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,13 +48,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """None where nothing was ever written. Raises StoreError, also for what the body asks."""
+        """Yield a connection; None if the database does not exist. Database errors in the block become StoreError."""
         with self._lock, self._explained():
             yield self._open() if self._connection is not None or self.path.exists() else None
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of the body, or nothing. Raises StoreError, also for what the body does."""
+        """Run the block as one transaction. Database errors in the block become StoreError."""
         with self._lock, self._explained():
             if self._connection is None:
                 self._make()
@@ -75,13 +75,13 @@ class Database:
             self._connection, self._claim = None, -1
 
     def is_ours_alone(self) -> bool:
-        """Whether no other process (or store of this one) has it open. False where that cannot be known."""
+        """Whether no other process, and no other store of this process, has it open. False if that is unknown."""
         if self._claim < 0:
             return False
         try:
             fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            with suppress(OSError):  # changing a lock gives up the old one
+            with suppress(OSError):  # a failed change of a lock releases the old lock
                 fcntl.flock(self._claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return False
         fcntl.flock(self._claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -89,7 +89,7 @@ class Database:
 
     def _make(self) -> None:
         private_folder(self.path.parent)
-        with suppress(FileExistsError):  # opening it again would drop the locks that SQLite has on it
+        with suppress(FileExistsError):  # opening and closing an existing file would release SQLite's locks on it
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def _open(self) -> sqlite3.Connection:
@@ -118,12 +118,12 @@ class Database:
 
 
 def claim_path(path: Path) -> Path:
-    """Locked, shared, by whoever has the database open; its time of change is when that was last begun."""
+    """Return the lock file, on which each open database holds a shared lock. Its mtime is when it was last opened."""
     return path.with_suffix(".lock")
 
 
 def _claimed(path: Path) -> int:
-    """The lock's descriptor, -1 where there can be none: a read-only disk, a file system without locks."""
+    """Lock the lock file, and return its descriptor; -1 if it cannot be created (read-only disk)."""
     try:
         claim = os.open(claim_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -139,7 +139,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     if connection.execute(_IS_WHOLE).fetchone():
         return
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    with suppress(sqlite3.OperationalError):  # another process does the same just now, or the file system cannot
+    with suppress(sqlite3.OperationalError):  # another process does it now, or the file system cannot
         connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:

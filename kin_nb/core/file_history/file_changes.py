@@ -1,6 +1,6 @@
-"""A file's change as it is recorded: hashes, modes, and a patch where there is text; and contents made from patches.
+"""Record the change of a file (hashes, modes, and a patch if it is text), and rebuild contents from patches.
 
-A content that is not kept here comes out of the patches of records; whether it is right is told by its hash.
+A content that is not stored on this machine can be rebuilt from the patches in records. Its hash shows if it is right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SECRET = sensitive_reason(PurePath(".env"))
 
 
 class Content(NamedTuple):
-    """One side of a change, as in records. `data` None: there is none, or it is not at hand; then there is no patch."""
+    """One side of a change. `data` None: the file does not exist or its content is unknown; the change then has no patch."""
 
     mode: str = ""
     sha: str | None = None
@@ -29,9 +29,9 @@ class Content(NamedTuple):
 
 
 def file_change(name: str, before: Content, after: Content) -> FileChange:
-    """`name`: as records have it. A link's patch is one of where it leads; of folders there is an empty one.
+    """Return the record of a change. `name`: as in records. The patch of a link is that of its target; a folder's is empty.
 
-    A file that may hold secrets shows none: records go into logs, and into notebooks that are passed on.
+    A file that may contain secrets has no patch, because records are written to logs, and to notebooks that are shared.
     """
     at_hand = all(side.sha is None or side.data is not None for side in (before, after)) and not is_secret_file(name)
     return FileChange(
@@ -45,7 +45,7 @@ def file_change(name: str, before: Content, after: Content) -> FileChange:
 
 
 def is_secret_file(name: str) -> bool:
-    """Whether a file of that name may hold secrets, wherever it lies."""
+    """Whether a file with that name may contain secrets, in any folder."""
     path = PurePath(name)
     reason = sensitive_reason(path)
     return _SECRET in {reason, reason and sensitive_reason(PurePath(path.name))}
@@ -63,7 +63,7 @@ def _patch(name: str, old: bytes, new: bytes) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    """Split at newlines only: a form feed or U+2028 inside a line ends none, for git apply as for us."""
+    """Split at newlines only, as `git apply` does: a form feed or U+2028 does not end a line."""
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
@@ -76,9 +76,9 @@ _OTHER_WAY = {"+": "-", "-": "+"}
 def content_before(
     changes: Sequence[FileChange], sha: str, now: bytes, stored: Callable[[str], bytes | None]
 ) -> bytes | None:
-    """The content `sha` of a file that holds `now`, back through its `changes`, oldest first; None: it does not come out.
+    """Rebuild the content `sha` of a file from its content `now` and its `changes`, oldest first; None if that fails.
 
-    `stored`: gives a content by its hash, if it is kept.
+    `stored` returns a content by its hash, if it is stored.
     """
     known = {EMPTY: b"", sha256(now): now}
     for change in reversed(changes):
@@ -95,7 +95,7 @@ def content_before(
 
 
 def patched(old: str, patch: str) -> str:
-    """`old` with a unified diff applied, taken at its word: whether it fits is told by the hash of what comes out."""
+    """Apply a unified diff to `old` without checks. The caller compares the hash of the result."""
     before: list[str] = re.findall(r"[^\n]*\n|[^\n]+", old)
     after: list[str] = []
     at, last = 0, ""
@@ -117,7 +117,7 @@ def patched(old: str, patch: str) -> str:
 
 
 def backwards(patch: str) -> str:
-    """A unified diff that takes `patch` back."""
+    """Return the unified diff that reverts `patch`."""
     rows = patch.split("\n")
     for number, row in enumerate(rows[2:], 2):
         if row[:1] == "@":

@@ -1,8 +1,8 @@
-r"""What is at a path (`observe`), and how records name a file.
+r"""Read the state of a path (`observe`), and convert file names to the names in records and back.
 
-Never through a link, never opening what could block, never more than so many bytes. A file name is bytes; a record is text
-that every JSON reader takes, on one line: what is no UTF-8, a control character or a backslash is written `\xNN`, one for
-each byte, and all else stays as it is. So each name has one spelling, and gets its bytes back from it.
+Links are not followed, files that could block are not opened, and the size is limited. A file name is bytes, and a record
+is text: each byte of invalid UTF-8, of a control character or of a backslash is written as `\xNN`, and the rest is
+unchanged. So each file name has exactly one recorded name, and can be restored from it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 EMPTY = sha256(b"")
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
 _SIXTY_THREE_BITS = (1 << 63) - 1
-"""What a database can hold; some file systems number their files beyond."""
+"""The largest integer in SQLite; some file systems have larger inode numbers."""
 _UNSAFE = re.compile(r"[\\\x00-\x1f\x7f\udc80-\udcff]")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 
 class State(NamedTuple):
-    """As in records: git's mode, and the sha256 of the content (of a link: its target; of a folder: none)."""
+    """A state as in records: git's mode, and the sha256 of the content (for a link, of its target; for a folder, None)."""
 
     mode: str = ""
     sha: str | None = None
@@ -38,7 +38,7 @@ FOLDER = State("040000")
 
 
 class Unknown(StrEnum):
-    """Why nothing is known of what is at a path."""
+    """Why the state of a path is unknown."""
 
     LARGE = "too large"
     SPECIAL = "not a regular file"
@@ -48,7 +48,7 @@ class Unknown(StrEnum):
 
 @dataclass(frozen=True)
 class ObservedFile:
-    """`state` None: not known, for the reason in `unknown`. `settled`: nobody wrote while it was read."""
+    """The state of a path. `state` None: unknown, for the reason in `unknown`. `settled`: it did not change while it was read."""
 
     state: State | None
     status: os.stat_result | None = None
@@ -58,7 +58,10 @@ class ObservedFile:
 
 
 def observe(path: str, limit: int, *, dir_fd: int | None = None, status: os.stat_result | None = None) -> ObservedFile:
-    """`path`: relative to `dir_fd` when given. `status`: of os.lstat, when it is known. Files over `limit` stay unread."""
+    """Read the state of `path` (relative to `dir_fd`, if given). Files over `limit` bytes are not read.
+
+    `status`: the result of os.lstat, if it is known.
+    """
     try:
         status = status or os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
         kind = stat.S_IFMT(status.st_mode)
@@ -77,7 +80,7 @@ def observe(path: str, limit: int, *, dir_fd: int | None = None, status: os.stat
 def observe_without_links(
     path: str | os.PathLike[str], limit: int, status: os.stat_result | None = None
 ) -> ObservedFile:
-    """`observe` at an absolute, resolved path: not readable when a folder in it is a link by now."""
+    """Do the same as `observe` for an absolute, resolved path. It is unreadable if a folder in it has become a link."""
     try:
         with folder_of(path) as (folder, name):
             return observe(name, limit, dir_fd=folder, status=status)
@@ -94,7 +97,7 @@ def file_mode(status: os.stat_result) -> str:
 
 
 def mark(status: os.stat_result) -> tuple[int, int, int, int, int]:
-    """Another mark: the file may have changed. The time of change (ctime) cannot be set back by anyone."""
+    """Return a value that differs when a file has changed. It includes ctime, which programs cannot set."""
     return (
         status.st_size,
         status.st_mtime_ns & _SIXTY_THREE_BITS,
@@ -110,7 +113,7 @@ def _file(path: str, limit: int, dir_fd: int | None, status: os.stat_result) -> 
     descriptor = os.open(path, _FLAGS, dir_fd=dir_fd)
     try:
         opened = os.fstat(descriptor)
-        if not stat.S_ISREG(opened.st_mode):  # swapped since
+        if not stat.S_ISREG(opened.st_mode):  # replaced since
             return ObservedFile(None, opened, unknown=Unknown.SPECIAL)
         content = _read(descriptor, limit + 1)
         settled = mark(os.fstat(descriptor)) == mark(opened)
@@ -130,18 +133,18 @@ def _read(descriptor: int, most: int) -> bytes:
 
 
 def recorded_name(path: str) -> str:
-    """`path` as Python gives it: what is no UTF-8 came in as surrogates."""
+    """Return the name for records. `path` is as Python returns it, with surrogates for invalid UTF-8."""
     return _UNSAFE.sub(lambda match: "".join(f"\\x{byte:02x}" for byte in os.fsencode(match[0])), path)
 
 
 def file_name(recorded: str) -> str:
-    """The other way round. A backslash that begins no `\\xNN` stands for itself: records of before had no escapes."""
+    """Return the file name of a recorded name. A backslash without `xNN` is kept, because old records had no escapes."""
     raw = _ESCAPED.sub(lambda match: os.fsdecode(bytes([int(match[1], 16)])), recorded)
     return os.fsdecode(os.fsencode(raw)) if is_file_name(raw) else raw
 
 
 def is_file_name(path: str) -> bool:
-    """Whether a file can have that name: no NUL, no surrogate that stands for no byte."""
+    """Whether a file can have that name: it has neither a NUL nor a surrogate that does not encode a byte."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:

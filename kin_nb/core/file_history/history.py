@@ -1,7 +1,8 @@
-"""FileHistory: what calls change in the workspace, and the way back (undo) and forth (redo).
+"""FileHistory: find the changes that calls make in the workspace, undo them and redo them.
 
-`before_writes` for a call that names its files, `before_anything` for a command; then `changes`. They may overlap. All of
-them block: they read files. Nothing here raises for what is on the disk, or for a store that cannot be used: that is reported.
+Call `before_writes` for a call that names its files, or `before_anything` for a command, and `changes` after the call.
+Calls may overlap. All methods block, because they read files. None raises for the contents of the disk or for a store
+that cannot be used: these are reported.
 """
 
 from __future__ import annotations
@@ -41,17 +42,18 @@ from kin_nb.core.workspace_commit import git_head
 
 _OFF = "no history of files is kept"
 _PATCHED = 2_000_000
-"""Bytes of contents that one call's patches are made from; further files are recorded by hash only."""
+"""Most bytes of contents for the patches of one call. The files after that are recorded by hash only."""
 _MARKS = (SECRET, WORKSPACE, "~")
-"""What redaction leaves. A name without them is whole; one with them may be, too."""
+"""The replacements that redaction makes. A name without them was not redacted."""
 
 
 class FileHistory:
-    """One for each session. `root`: the workspace. `store` None: changes to named files are recorded, nothing comes back.
+    """The file history of one session. It may be used from any thread, one at a time.
 
-    `apart`: files and folders that others write meanwhile (the session's notebook and logs): never looked at by a scan,
-    never written. `session`: its id; "" is told nothing of other sessions, and tells them nothing. Usable from any thread,
-    one at a time. `report` hears why the store cannot be used, each time that something could not be kept or found in it.
+    `root`: the workspace. `store` None: changes to named files are recorded, but cannot be undone. `apart`: files and
+    folders that kin_nb itself writes (the session's notebook and logs), which are neither scanned nor restored. `session`:
+    its id; with "" the session does not exchange notes of written files with other sessions. `report` is called with the
+    reason each time that the store could not be used.
     """
 
     def __init__(
@@ -70,18 +72,18 @@ class FileHistory:
         self._scanning = threading.RLock()
 
     def before_writes(self, paths: Iterable[Path]) -> Before:
-        """`paths`: absolute, resolved. A folder stands for all that is in it."""
+        """Return the state before a call that writes `paths` (absolute and resolved). A folder includes its contents."""
         named, begun = tuple(self._key(path) for path in paths), milliseconds_now()
         snapshot = self._seen(named)
         return Before(snapshot, named, begun=begun, unkept=snapshot.unkept)
 
     def before_anything(self) -> Before:
-        """The whole workspace: for a command."""
+        """Return the state of the whole workspace before a call that may change anything, such as a command."""
         begun, snapshot = milliseconds_now(), self._scanned()
         return Before(snapshot, head=git_head(self._root), begun=begun, unkept=snapshot.unkept)
 
     def changes(self, before: Before) -> tuple[tuple[FileChange, ...], str]:
-        """What changed since, by path; and what changed that undo does not bring back, in a sentence, or ""."""
+        """Return the changes since, by path, and a sentence about changes that undo does not restore, or ""."""
         more = [f"no snapshot was kept: {before.unkept}"] if before.unkept else []
         if before.named is None:
             after = self._scanned()
@@ -104,9 +106,9 @@ class FileHistory:
         return self._recorded(found, before.snapshot, after), sentence
 
     def keep(self, session: str, call_id: str, before: Before, answered: Collection[str]) -> Before:
-        """For a resume after a kill, until `forget`, or until the call is among those `answered`.
+        """Store `before` for a resume after a kill, until `forget`, or until the call is in `answered`.
 
-        Returns `before`, which says so when that could not be written: its call's changes are not known after a kill.
+        Returns `before`, with `unkept` set if it could not be stored: the call's changes are unknown after a kill.
         """
         if self._store is not None:
             try:
@@ -117,20 +119,20 @@ class FileHistory:
         return before
 
     def kept(self, session: str) -> dict[str, Before]:
-        """By the calls' ids. Raises StoreError."""
+        """Return the stored states before calls, by the calls' ids. Raises StoreError."""
         return kept_before(self._store, session) if self._store is not None else {}
 
     def forget(self, session: str) -> None:
         if self._store is not None:
-            with self._reported():  # they are looked at again, and are found to be answered
+            with self._reported():  # a state that remains does no harm: a resume finds that its call has a result
                 forget_before(self._store, session)
 
     def real_names(self, changes: Sequence[FileChange], redact: Callable[[str], str]) -> list[FileChange]:
-        """Recorded changes, which went through `redact`, as `undo` takes them: with their files' whole names.
+        """Return recorded changes, which `redact` was applied to, with the real file names that `undo` needs.
 
-        Redaction takes secrets and this machine's folders out of names, too. Such a name may be another file's real one, or
-        stand for several files: undo acts on none that is not surely meant. What a change left at a path is in the store
-        with the real path, so that is where it is found again; else the name becomes one that undo leaves alone.
+        Redaction also replaces secrets and this machine's folders in names. A redacted name may be the real name of another
+        file, or the name of several files, and undo must not change a wrong file. The store has the real paths with the
+        states before and after a change, so the real name is found by these; otherwise undo leaves the file alone.
         """
         return [
             change.model_copy(update={"path": self._real_name(change, redact)})
@@ -140,7 +142,7 @@ class FileHistory:
         ]
 
     def undo(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
-        """Put files back to the state before the first of `changes`, which are oldest first, with their whole names."""
+        """Restore files to the state before the first of `changes`, which are oldest first, with real names."""
         with self._scanning:
             restorer = Restorer(self._root, self._store, self._largest, self._apart, self._report)
             restored = restorer.run(changes, begin)
@@ -148,16 +150,16 @@ class FileHistory:
             return restored
 
     def kept_by_undo(self, changes: Sequence[FileChange]) -> dict[str, str]:
-        """What `undo` would leave as it is if it ran now, and why, by path as recorded."""
+        """Return the files that `undo` would not restore now, by recorded name, with the reason."""
         with self._scanning:
             return Restorer(self._root, self._store, self._largest, self._apart, self._report).kept(changes)
 
     def made(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
-        """Those of `changes`, with their whole names, whose files are now as they left them."""
+        """Return the `changes`, which have real names, whose files have not changed since."""
         return made(self._root, changes, self._largest)
 
     def redo(self, changes: Sequence[FileChange]) -> Restored:
-        """The other way round: to the state after the last of them."""
+        """Restore files to the state after the last of `changes`, which were undone."""
         return self.undo(inverted(changes))
 
     def close(self) -> None:
@@ -194,21 +196,21 @@ class FileHistory:
         return self._checked(snapshot)
 
     def _checked(self, snapshot: FolderSnapshot) -> FolderSnapshot:
-        """`snapshot`; contents that could not be kept are reported."""
+        """Report contents that could not be stored, and return the snapshot."""
         if snapshot.unkept:
             self._report(snapshot.unkept)
         return snapshot
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
-        """Around what can do without the store: a StoreError ends the block and is reported."""
+        """Report a StoreError in the block, which is then left early. For work that is not essential."""
         try:
             yield
         except StoreError as error:
             self._report(str(error))
 
     def _differences(self, before: FolderSnapshot, after: FolderSnapshot) -> list[Difference]:
-        """All that is left to look at is looked at for as long as a scan may take, and what `after` holds is kept."""
+        """Compare, and store the contents in `after`. Paths that were not scanned are read, within the time of a scan."""
         deadline = time.monotonic() + self._limits.seconds
 
         def see(path: str) -> State | None:
@@ -228,7 +230,7 @@ class FileHistory:
 
     def _note(self, written: Iterable[tuple[str, State]]) -> None:
         if self._store is not None and self._session:
-            with self._reported():  # then other sessions may take it for their command's
+            with self._reported():  # if it fails, another session may count the change as one of its command
                 note_written(self._store, self._session, written)
 
     def _exclude_other_sessions(self, found: list[Difference], since: int) -> tuple[list[Difference], list[str]]:
@@ -243,7 +245,7 @@ class FileHistory:
         self, found: Sequence[Difference], before: FolderSnapshot, after: FolderSnapshot
     ) -> tuple[FileChange, ...]:
         if self._store is not None and found:
-            with self._reported():  # then private files come back as any others
+            with self._reported():  # if it fails, private files are restored with usual permissions
                 note_permissions(self._store, _permissions(found, before, after))
         left = _PATCHED
         changes = []
@@ -258,7 +260,7 @@ class FileHistory:
         return tuple(changes)
 
     def _content(self, sha: str | None, before: FolderSnapshot, after: FolderSnapshot, left: int) -> bytes | None:
-        """For the patch. None when there is none, or there were so many already."""
+        """Return a content for a patch; None if it is unknown, or if the limit `left` is used up."""
         if sha is None or left <= 0:
             return None
         known = before.contents.get(sha, after.contents.get(sha))
@@ -271,7 +273,10 @@ class FileHistory:
 
 
 def _secret_contents(found: Sequence[Difference], before: FolderSnapshot, after: FolderSnapshot) -> set[str]:
-    """Of what changed, what a file with secrets held or holds, by sha256: copied or moved, it shows no patch either."""
+    """Return the hashes of changed contents that a file with secrets has or had.
+
+    They get no patch, also in other files to which they were copied or moved.
+    """
     changed = {state.sha for _, *pair in found for state in pair} - {None, EMPTY}
     seen = chain(before.entries.items(), after.entries.items())
     return {state.sha or "" for path, state in seen if state.sha in changed and is_secret_file(path)}
@@ -280,7 +285,7 @@ def _secret_contents(found: Sequence[Difference], before: FolderSnapshot, after:
 def _permissions(
     found: Sequence[Difference], before: FolderSnapshot, after: FolderSnapshot
 ) -> Iterator[tuple[str, State, int]]:
-    """Of both states of what changed, and of folders that are gone."""
+    """Yield the permissions of both states of each changed path, and of deleted folders."""
     for path, *pair in found:
         for state, snapshot in zip(pair, (before, after), strict=True):
             if state == NOTHING or path in snapshot.permissions:

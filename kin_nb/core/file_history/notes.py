@@ -1,9 +1,10 @@
-"""What the store keeps besides contents: permissions, how files were before calls that run now, and who wrote what.
+"""The other tables of the store: permissions, the states of files before running calls, and written files.
 
-Permissions, because a record has the executable bit only: a private file comes back private. And a state of a path outside
-of the workspace that is here was recorded on this machine, whatever a notebook from elsewhere says. What files were before
-running calls, so that a kill does not lose what those changed. What each session's tools wrote, for the other sessions in
-the same workspace: a scan cannot tell whose a change is.
+* Permissions: records have only the executable bit, and a private file must stay private when it is restored. They also
+  prove that a state of a path outside the workspace was recorded on this machine, whatever a copied notebook says.
+* The states of files before running calls: after a kill, the changes of these calls are still found.
+* The files that each session's tools wrote, for other sessions in the same workspace, since a scan does not show which
+  session made a change.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from kin_nb.core.file_history.scan import FolderSnapshot, Skipped
 from kin_nb.core.workspace_commit import GitHead
 
 _KEEP_WRITTEN = 24 * 3600 * 1000
-"""Milliseconds: longer than any command runs."""
+"""Milliseconds until a note of a written file is deleted: longer than any command runs."""
 _NAMED = 3
 
 
 def milliseconds_now() -> int:
-    """Return the time that `Before.begun` and notes of written files have."""
+    """Return the current time as `Before.begun` and the notes of written files have it."""
     return time.time_ns() // 1_000_000
 
 
 def note_permissions(store: BlobStore, rows: Iterable[tuple[str, State, int]]) -> None:
-    """(path, state, permissions). Raises StoreError."""
+    """Store rows of path, state and permissions. Raises StoreError."""
     with store.database.writing() as connection:
         connection.executemany(
             "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)",
@@ -42,7 +43,7 @@ def note_permissions(store: BlobStore, rows: Iterable[tuple[str, State, int]]) -
 
 
 def permissions_of(store: BlobStore, path: str, state: State) -> int | None:
-    """None when that state was never seen there. Raises StoreError."""
+    """Return the permissions of a path in that state; None if it was never seen. Raises StoreError."""
     with store.database.reading() as connection:
         row = (
             connection
@@ -65,9 +66,9 @@ def paths_in_states(store: BlobStore, before: State, after: State) -> list[str]:
 
 @dataclass(frozen=True)
 class Before:
-    """How files were before a call: what `changes` needs. `named`: what the call said it would write; None: anything.
+    """The state of files before a call, for `changes`. `named`: the files that the call writes; None: it may write any.
 
-    `begun`: when it was looked at, in milliseconds. `unkept`: why undo may not restore what the call changes, "" when it can.
+    `begun`: when the state was read, in milliseconds. `unkept`: why undo may not restore the call's changes, else "".
     """
 
     snapshot: FolderSnapshot
@@ -78,7 +79,7 @@ class Before:
 
 
 def keep_before(store: BlobStore, session: str, call_id: str, before: Before, answered: Collection[str]) -> None:
-    """Keep it until `forget_before`, and drop those of the calls in `answered`. Contents are not in it. Raises StoreError."""
+    """Store `before` without contents until `forget_before`, and delete those of the `answered` calls. Raises StoreError."""
     now = int(time.time())
     data = zlib.compress(json.dumps(_dumped(before), separators=(",", ":")).encode(), 1)
     with store.database.writing() as connection:
@@ -90,7 +91,7 @@ def keep_before(store: BlobStore, session: str, call_id: str, before: Before, an
 
 
 def kept_before(store: BlobStore, session: str) -> dict[str, Before]:
-    """By the calls' ids. Raises StoreError."""
+    """Return the stored states of a session by the calls' ids. Raises StoreError."""
     with store.database.reading() as connection:
         if connection is None:
             return {}
@@ -99,7 +100,7 @@ def kept_before(store: BlobStore, session: str) -> dict[str, Before]:
 
 
 def forget_before(store: BlobStore, session: str) -> None:
-    """All of the session's. Raises StoreError."""
+    """Delete all stored states of the session. Raises StoreError."""
     with store.database.reading() as connection:
         found = connection and connection.execute("SELECT 1 FROM running WHERE session = ?", (session,)).fetchone()
     if found:
@@ -144,7 +145,7 @@ def _loaded(fields: dict[str, Any]) -> Before:
 
 
 def note_written(store: BlobStore, session: str, written: Iterable[tuple[str, State]]) -> None:
-    """(path, what `session` left there). Raises StoreError."""
+    """Store the path and the new state of each file that `session` wrote. Raises StoreError."""
     at = milliseconds_now()
     rows = [(os.fsencode(path), session, state.mode, state.sha or "", at) for path, state in written]
     if rows:
@@ -156,9 +157,9 @@ def note_written(store: BlobStore, session: str, written: Iterable[tuple[str, St
 def exclude_other_sessions(
     store: BlobStore, session: str, since: int, found: Sequence[Difference]
 ) -> tuple[list[Difference], list[str]]:
-    """`found` without what other sessions wrote since then, and the names of that. Raises StoreError.
+    """Return `found` without the files that other sessions wrote since then, and the names of these. Raises StoreError.
 
-    What changed again after another session wrote it is a change from there on: undo leaves theirs.
+    If a file changed again after another session wrote it, the change begins there: undo restores what that session wrote.
     """
     theirs = _theirs(store, session, since) if found else {}
     own = [change for change in found if theirs.get(change.path) != change.after]
@@ -167,7 +168,7 @@ def exclude_other_sessions(
 
 
 def written_by_others(names: Sequence[str]) -> Iterator[str]:
-    """What is not covered: so many words for so many names."""
+    """Yield the text about files that other sessions wrote, if there are any."""
     if names:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         verb = "was" if len(names) == 1 else "were"
@@ -175,7 +176,7 @@ def written_by_others(names: Sequence[str]) -> Iterator[str]:
 
 
 def _theirs(store: BlobStore, session: str, since: int) -> dict[str, State]:
-    """By path: the latest of what they left there."""
+    """Return the last state that other sessions have written, by path."""
     with store.database.reading() as connection:
         if connection is None:
             return {}

@@ -1,4 +1,4 @@
-"""What each path has to become, and whether what is there now may give way to it."""
+"""Plan an undo: the state that each path gets, and whether its current state may be replaced."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _UNKNOWN = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """`path` as file systems take it. `expected`: what the calls left there; `target`: what it becomes."""
+    """The plan for one file name `path`. `expected`: the state that the calls left; `target`: the state to restore."""
 
     path: str
     expected: State
     target: State
     broken: bool = False
-    """Somebody else changed it between two of the calls: it becomes what it was after that."""
+    """Whether the file was also changed between two of the calls. `target` is then the state after that change."""
 
 
 def states(change: FileChange) -> tuple[State, State]:
-    """Before and after. Records of before had no modes: a file, then."""
+    """Return the states before and after a change. Old records had no modes: they mean a regular file."""
     before_mode = change.before_mode or (FILE if change.before else "")
     after_mode = change.after_mode or (FILE if change.after else "")
     return State(before_mode, change.before), State(after_mode, change.after)
 
 
 def inverted(changes: Sequence[FileChange]) -> list[FileChange]:
-    """The changes that take these back, oldest first."""
+    """Return the changes that revert these, oldest first."""
     return [
         change.model_copy(
             update={
@@ -61,9 +61,10 @@ def inverted(changes: Sequence[FileChange]) -> list[FileChange]:
 
 
 def wanted(changes: Iterable[FileChange]) -> list[Wanted]:
-    """One for each path: back through its changes, newest first, as far as each began where the one before it ended.
+    """Return one plan for each path: follow its changes back as long as each began with the state that the previous left.
 
-    Two calls that ran at once may have seen the same change; and what a folder holds is its files' business.
+    A repeated change is accepted, because two parallel calls may both have seen it. A folder and nothing count as equal,
+    because the files in a folder have their own changes.
     """
     chains: dict[str, list[tuple[State, State]]] = {}
     for change in changes:
@@ -82,12 +83,12 @@ def wanted(changes: Iterable[FileChange]) -> list[Wanted]:
 
 
 def unknown_file(name: str) -> str:
-    """A name in place of `name` that no file has: undo leaves it alone, and says why."""
+    """Return an impossible name in place of `name`, so that undo leaves the file alone and says why."""
     return f"{name}/"
 
 
 def why_forbidden(path: str) -> str:
-    """Why undo writes nothing there, whatever a record says; "" when it may."""
+    """Return why undo never writes to `path`, or "" if it may."""
     if path.endswith("/"):
         return "its name is not whole in the record, and which file it was is not known here"
     parts = path.split("/")
@@ -99,17 +100,17 @@ def why_forbidden(path: str) -> str:
 
 
 def same_on_some_disks(items: Iterable[Wanted]) -> set[str]:
-    """Paths that differ from others only in case or in how an accent is encoded: for some file systems they are one."""
+    """Return the paths that some file systems treat as equal: they differ only in case or in the encoding of accents."""
     names = [item.path for item in items]
     counts = Counter(_folded(name) for name in names)
     return {name for name in names if counts[_folded(name)] > 1}
 
 
 def why_kept(item: Wanted, now: ObservedFile) -> str | None:
-    """Why it stays as it is; "" when there is nothing to do; None when it may be changed.
+    """Return why the path is left as it is, "" if it already has its target state, or None if it may be changed.
 
-    A folder that is there counts as whatever was expected of it: only an empty one is ever removed. Where nothing is, an
-    empty one may always come back: an undo that was cut off may have made the room.
+    An existing folder is accepted as the expected state, because only empty folders are removed. When nothing exists
+    there, a folder may always be created: an interrupted undo may have removed it.
     """
     if now.state is None:
         return _UNKNOWN.get(now.unknown or Unknown.UNREADABLE, CHANGED_SINCE)
@@ -123,6 +124,6 @@ def why_kept(item: Wanted, now: ObservedFile) -> str | None:
 
 
 def _folded(name: str) -> str:
-    """Names that a file system may take for one: letters' case, accents, and marks that HFS+ does not see."""
+    """Normalize a name: without case, encoding of accents, and the invisible characters that HFS+ ignores."""
     visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
     return unicodedata.normalize("NFC", visible).casefold()

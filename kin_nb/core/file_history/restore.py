@@ -1,8 +1,8 @@
-"""Putting files back: files go before folders do, folders come before files; each file in one step, or not at all.
+"""Restore files: remove files before folders, create folders before files, and write each file atomically.
 
-What the person has changed since stays, and is listed. What is replaced is in the store first, so that this can be
-undone too; and whoever wants to hears of all that will change before the first file does. Files are reached from their
-root without ever following a link on the way (`Tree`).
+Files that the user has changed since are left as they are, and are listed. Replaced contents are stored first, so that an
+undo can be undone; `begin` is called with all planned changes before the first file changes. Files are reached from their
+root folder without following links (`Tree`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kin_nb.core.sensitive_names import sensitive_reason
 
 
 class Tree:
-    """The files below one folder, by their parts. Everything here raises OSError."""
+    """The files below one folder. A path is given as its parts. All methods raise OSError."""
 
     def __init__(self, root: str) -> None:
         self._descriptor = os.open(root, FOLDER_FLAGS)
@@ -53,7 +53,7 @@ class Tree:
             return ObservedFile(NOTHING)
 
     def is_spelled(self, parts: Sequence[str]) -> bool:
-        """Whether these very names are there: a file system may take others for the same."""
+        """Whether a file with exactly this name exists: a file system may treat similar names as equal."""
         for depth, name in enumerate(parts):
             try:
                 with self._above(parts[: depth + 1]) as folder:
@@ -72,30 +72,30 @@ class Tree:
             os.unlink(parts[-1], dir_fd=folder)
 
     def remove_folder(self, parts: Sequence[str]) -> None:
-        """Only when it is empty."""
+        """Remove a folder, if it is empty."""
         with self._above(parts) as folder:
             os.rmdir(parts[-1], dir_fd=folder)
 
     def make_folder(self, parts: Sequence[str], permissions: int | None) -> None:
-        """Below a folder that is there. One that is there already is fine."""
+        """Create a folder in an existing folder. Does nothing if it exists already."""
         with self._above(parts) as folder, suppress(FileExistsError):
             os.mkdir(parts[-1], 0o777 if permissions is None else permissions | 0o700, dir_fd=folder)
 
     def link(self, parts: Sequence[str], target: bytes) -> None:
-        """Makes the link, or puts it in a file's place in one step."""
+        """Create the link, or replace a file by it atomically."""
         with self._above(parts) as folder, temporary_name(folder) as name:
             os.symlink(target, os.fsencode(name), dir_fd=folder)
             os.replace(name, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
 
     def write(self, parts: Sequence[str], content: bytes, permissions: int | None, *, executable: bool) -> None:
-        """Makes the file, or takes its place in one step. `permissions` None: as new files get them here."""
+        """Create or replace the file atomically. `permissions` None: the default for new files."""
         default = 0o777 if executable else 0o666
         with self._above(parts) as folder:
             replace_file(folder, parts[-1], content, permissions, default)
 
     @contextmanager
     def _above(self, parts: Sequence[str]) -> Iterator[int]:
-        """The folder that holds the last part."""
+        """Open the folder that contains the last part, and yield its descriptor."""
         descriptor = open_folder(self._descriptor, parts[:-1])
         try:
             yield descriptor
@@ -106,12 +106,12 @@ class Tree:
 NOT_KEPT = "its content is not kept any more"
 
 Begin = Callable[[tuple[FileChange, ...]], None]
-"""Is told what will be changed, with whole names, before anything is: a kill on the way loses nothing of it."""
+"""Called with all planned changes, with real names, before the first one, so that a kill meanwhile loses no record."""
 
 
 @dataclass(frozen=True)
 class Restored:
-    """`files`: what was changed now, from -> to; `kept`: (path, why it stays as it is). Paths as in records."""
+    """The result of an undo. `files`: the changes that it made; `kept`: paths that it left alone, and why. Recorded names."""
 
     files: tuple[FileChange, ...] = ()
     kept: tuple[tuple[str, str], ...] = ()
@@ -122,7 +122,7 @@ class _Job:
     item: Wanted
     now: ObservedFile
     content: bytes | None = None
-    """Of the target; None for folders and for nothing."""
+    """The content to write; None for a folder and for a deletion."""
 
     @property
     def parts(self) -> list[str]:
@@ -131,7 +131,7 @@ class _Job:
 
 @dataclass
 class _Part:
-    """What is to be done below one folder."""
+    """The work below one root folder."""
 
     tree: Tree
     items: Sequence[Wanted]
@@ -140,7 +140,7 @@ class _Part:
 
 @dataclass
 class Restorer:
-    """For one undo. `apart`: what is never written. `report` hears why the store cannot be used."""
+    """Restores the files of one undo. `apart`: never written. `report` is called with the reason if the store fails."""
 
     root: Path
     store: BlobStore | None
@@ -149,12 +149,12 @@ class Restorer:
     report: Callable[[str], None] = lambda _: None
     _kept: dict[str, str] = field(default_factory=dict)
     _unshown: set[str] = field(default_factory=set)
-    """Contents, by sha256, that a change showed no patch of: secrets, and what is too large."""
+    """The sha256 of contents that have no patch in the records: secrets, and large contents."""
     _done: list[_Job] = field(default_factory=list)
     _changes_of: dict[str, list[FileChange]] = field(default_factory=dict)
 
     def kept(self, changes: Sequence[FileChange]) -> dict[str, str]:
-        """What `run` would leave as it is if it ran now, and why, by path as recorded. No file is changed."""
+        """Return the files that `run` would not restore now, by recorded name, with the reason. Changes no file."""
         items = wanted(changes)
         for part in self._planned(changes, items):
             part.tree.close()
@@ -188,7 +188,7 @@ class Restorer:
                 self._kept[item.path] = "you changed it between two of these calls: it is what it was then"
 
     def _planned(self, changes: Sequence[FileChange], items: Sequence[Wanted]) -> list[_Part]:
-        """What is to be done; their trees are for the caller to close. What is kept, and why, is in `_kept`."""
+        """Plan the work, and fill `_kept` with the files that are left alone. The caller must close the trees."""
         for change in changes:
             self._changes_of.setdefault(file_name(change.path), []).append(change)
         parts: list[_Part] = []
@@ -228,7 +228,7 @@ class Restorer:
             return Tree(root)
 
     def _job(self, tree: Tree, item: Wanted, *, exactly: bool) -> _Job | None:
-        """None: nothing to do, or it is kept. What there is now is in the store when there is a job."""
+        """Return the job for a path, after storing its current content; None if it is left alone or already restored."""
         with self._kept_on_error(item):
             why = why_forbidden(item.path) or self._why_not_ours(item)
             if why:
@@ -262,7 +262,7 @@ class Restorer:
             return None
         content = self._store().get(sha)
         if content is None and item.target.mode != LINK and not sensitive_reason(PurePath(item.path), "create"):
-            # a stranger's record may say anything: not where links lead, and not what runs later
+            # records may come from others: their patches may set neither links nor files that run later
             content = content_before(self._changes_of[item.path], sha, now.content or b"", self._store().get)
         if content is None:
             raise _KeptError(NOT_KEPT)
@@ -282,7 +282,7 @@ class Restorer:
                         self._done.append(job)
 
     def _remove_folders(self, tree: Tree, jobs: Sequence[_Job], items: Sequence[Wanted]) -> None:
-        """Those that a call made, and those that are empty now because what calls made in them is gone."""
+        """Remove the folders that calls created, and folders that are empty after the removal of files."""
         needed = _with_parents(item.path for item in items if item.target != NOTHING)
         for job in sorted(jobs, key=lambda job: len(job.parts), reverse=True):
             path = job.item.path
@@ -291,7 +291,7 @@ class Restorer:
                 and job.item.target != FOLDER
                 and (job.content is not None or path not in needed)
             ):
-                with self._kept_on_error(job.item), suppress(FileNotFoundError):  # it went with what was in it
+                with self._kept_on_error(job.item), suppress(FileNotFoundError):  # it was removed with its last file
                     tree.remove_folder(job.parts)
             if job.item.target == NOTHING and path not in self._kept:
                 if job.now.state == FOLDER:
@@ -303,7 +303,7 @@ class Restorer:
         while parts and "/".join(parts) not in needed:
             try:
                 tree.remove_folder(parts)
-            except OSError:  # something is in it
+            except OSError:  # it is not empty
                 return
             parts = parts[:-1]
 
@@ -330,7 +330,7 @@ class Restorer:
                 tree.make_folder(parts[:depth], permissions_of(self._store(), name, FOLDER) or None)
 
     def _permissions(self, path: str, target: State, now: ObservedFile) -> int | None:
-        """Those that it had; else those of the file that is there, but for the bit that is recorded."""
+        """Return the file's earlier permissions; else those of the current file, with the recorded executable bit."""
         known = permissions_of(self._store(), path, target)
         if known is None and now.status is not None and now.state not in {NOTHING, FOLDER}:
             known = now.status.st_mode & 0o777 if now.state and now.state.mode != LINK else None
@@ -339,7 +339,7 @@ class Restorer:
         return known | (known & 0o444) >> 2 if target.mode == EXECUTABLE else known & ~0o111
 
     def _remember(self, jobs: Iterable[_Job]) -> None:
-        """Where files outside are concerned, that this was us; and the permissions of what is replaced."""
+        """Store the permissions of replaced files. For files outside, this also shows that we changed them."""
         rows = []
         for job in jobs:
             mode = job.now.status.st_mode & 0o7777 if job.now.status else 0
@@ -357,7 +357,7 @@ class Restorer:
     def _change(self, job: _Job) -> FileChange:
         before = job.now.state or NOTHING
         if before == FOLDER and job.item.expected != FOLDER:
-            before = NOTHING  # it held something: files with changes of their own
+            before = NOTHING  # it was not empty: its files have their own changes
         sides = ((before, job.now.content), (job.item.target, job.content))
         return file_change(
             recorded_name(job.item.path),
@@ -378,7 +378,7 @@ class Restorer:
 
 
 class _KeptError(Exception):
-    """The text says why the file stays as it is."""
+    """The file is left as it is. The text says why."""
 
 
 def _with_parents(paths: Iterator[str]) -> set[str]:

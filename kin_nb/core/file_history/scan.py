@@ -1,11 +1,11 @@
-"""Scanner: a workspace as it is just now, each content in the store; bounded in entries, bytes and seconds.
+"""Scanner: take a snapshot of a workspace and store its contents, within limits on entries, bytes and seconds.
 
-Not covered, and named in `FolderSnapshot.skipped`: what is ignored, files over the limit, what is no regular file, what
-cannot be read. Links are not followed; a .git is ignored wherever it is.
+Not covered are ignored paths, files over the limit, special files, and what cannot be read; `FolderSnapshot.skipped` names
+them. Links are not followed, and every .git is ignored.
 
-StatCache remembers which content a file has, as long as it looks the same: an unchanged file costs one lstat. A file that
-changed just before it was read may change again within the same tick of the clock and look the same: it is not remembered,
-as git does not believe such a file either.
+StatCache knows the content of a file while its stat is unchanged, so an unchanged file costs only one lstat. A file that
+changed just before it was read may change again within the same clock tick, with an equal stat. So it is not cached; git
+does the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kin_nb.core.file_history.file_state import (
 from kin_nb.core.ignore_rules import IgnoreRules
 
 _TICK = 2_000_000_000
-"""Nanoseconds: the coarsest clock of a file system."""
+"""Nanoseconds: the coarsest time stamps of file systems."""
 _BATCH_FILES, _BATCH_BYTES = 2_000, 8_000_000
 
 Mark: TypeAlias = tuple[int, int, int, int, int]
@@ -43,7 +43,7 @@ _Row: TypeAlias = tuple[Mark, str]
 
 
 class StatCache:
-    """A workspace's files as they were last seen, each with its content in the store. For one thread at a time."""
+    """The last known stat and content hash of each file of a workspace. For one thread at a time."""
 
     def __init__(self, store: BlobStore) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class StatCache:
         self._bytes = 0
 
     def refresh(self) -> None:
-        """Before a scan: drop what the store has given up. Raises StoreError."""
+        """Read the cache again if contents were deleted from the store. Raises StoreError."""
         self._store.prune_when_due()
         generation = self._store.generation()
         if generation == self._generation:
@@ -69,7 +69,7 @@ class StatCache:
         return row[1] if row is not None and row[0] == mark(status) else None
 
     def keep(self, path: str, sha: str, content: bytes, status: os.stat_result, *, settled: bool, read_at: int) -> None:
-        """Content that was read at `read_at` (time.time_ns before it). Raises StoreError."""
+        """Add a content. `read_at`: time.time_ns() before it was read. Raises StoreError."""
         self._contents.append((sha, content))
         self._bytes += len(content)
         if settled and not _is_fresh(status, read_at):
@@ -78,7 +78,7 @@ class StatCache:
             self.flush()
 
     def forget(self, gone: Iterable[str]) -> None:
-        """Files that are no longer there. Raises StoreError."""
+        """Remove files that do not exist any more. Raises StoreError."""
         paths = [path for path in gone if self._rows.pop(path, None)]
         if paths:
             with self._store.database.writing() as connection:
@@ -86,7 +86,7 @@ class StatCache:
                 connection.executemany("DELETE FROM files WHERE path = ?", [(os.fsencode(path),) for path in paths])
 
     def flush(self) -> None:
-        """Into the store. Raises StoreError; what could not be kept is forgotten."""
+        """Write to the store. Raises StoreError; contents that could not be written are dropped."""
         contents, new = self._contents, self._new
         self._contents, self._new, self._bytes = [], {}, 0
         if not contents:
@@ -105,7 +105,7 @@ class StatCache:
 
 
 def _make_young(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
-    """The content that a file had until now is what undo needs first: it must not be the oldest that there is."""
+    """Mark the previous contents of these files as just used, because the next undo is most likely to need them."""
     now = int(time.time())
     connection.executemany(
         "UPDATE blobs SET used = ? WHERE sha = (SELECT sha FROM files WHERE path = ?)",
@@ -114,15 +114,15 @@ def _make_young(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
 
 
 def _is_fresh(status: os.stat_result, read_at: int) -> bool:
-    """Changed within the same tick, or by a clock that is ahead of ours."""
+    """Whether the file changed within one tick before it was read, or has a later time stamp."""
     return read_at - status.st_ctime_ns < _TICK or 0 <= read_at - status.st_mtime_ns < _TICK
 
 
 @dataclass(frozen=True)
 class ScanLimits:
-    """`seconds`: of one scan. `total_bytes`: of all files of the workspace that are covered.
+    """Limits of one scan. `total_bytes`: of all covered files together.
 
-    A file over `file_bytes` is not covered; when a tool names it, changes to it are recorded up to `named_bytes`.
+    A file over `file_bytes` is not covered. If a tool names it, its changes are recorded up to `named_bytes`.
     """
 
     entries: int = 20_000
@@ -137,7 +137,7 @@ DEFAULT_LIMITS = ScanLimits()
 
 @dataclass(frozen=True)
 class Skipped:
-    """`mark`: differs when it changed; None where that is not looked at."""
+    """A path that is not covered. `mark` differs after a change; None if changes are not detected."""
 
     why: Unknown
     size: int
@@ -146,24 +146,25 @@ class Skipped:
 
 @dataclass
 class FolderSnapshot:
-    """Paths are relative to the root with `/`, or absolute outside of it. `entries`: files, links, folders with none of
-    these in them. `cut`: why it is not all of the workspace, "" when it is. `unkept`: why not all of its contents are in
-    the store, "" when they are.
+    """The state of a workspace or of some files. Paths are relative to the root with `/`, or absolute outside of it.
+
+    `entries`: files, links and empty folders. `cut`: why the workspace was not scanned completely, else "". `unkept`: why
+    some contents could not be stored, else "".
     """
 
     entries: dict[str, State] = field(default_factory=dict)
     permissions: dict[str, int] = field(default_factory=dict)
-    """Of files and of all folders."""
+    """Permissions of files and of all folders."""
     folders: set[str] = field(default_factory=set)
-    """Those that were looked into."""
+    """Folders whose contents were read."""
     skipped: dict[str, Skipped] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
-    """Of files that a tool names, by sha256: they are shown as a patch even where there is no store."""
+    """Contents, by sha256, of files that a tool names, so that their patch can be shown without a store."""
     cut: str = ""
     unkept: str = ""
 
     def why_skipped(self, path: str) -> Unknown | None:
-        """Of the path or of a folder above it; None when it would have been seen."""
+        """Return why the path, or a folder above it, was skipped; None if neither was."""
         while path:
             if path in self.skipped:
                 return self.skipped[path].why
@@ -171,7 +172,7 @@ class FolderSnapshot:
         return None
 
     def below(self, folder: str) -> FolderSnapshot:
-        """This folder and what is in it."""
+        """Return a snapshot of only this folder and its contents."""
         inside = f"{folder}/"
         return FolderSnapshot(
             entries={path: state for path, state in self.entries.items() if f"{path}/".startswith(inside)},
@@ -193,7 +194,7 @@ class FolderSnapshot:
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Around what puts its contents into the store: a StoreError ends the block, and is the reason in `unkept`."""
+        """Write contents to the store in the block. A StoreError ends the block, and `unkept` gets its text."""
         try:
             yield
         except StoreError as error:
@@ -201,11 +202,11 @@ class FolderSnapshot:
 
 
 class CutError(Exception):
-    """The scan ends here. The text says why."""
+    """The scan reached a limit. The text says which."""
 
 
 class Scanner:
-    """`apart`: files and folders that others write, never looked at (the session's own log and notebook, our settings)."""
+    """Scans a workspace. `apart`: files and folders to omit (the session's log and notebook, kin_nb's settings)."""
 
     def __init__(self, root: Path, store: BlobStore, limits: ScanLimits, apart: Collection[Path]) -> None:
         self._root, self._limits = root, limits
@@ -213,7 +214,7 @@ class Scanner:
         self._cache = StatCache(store)
 
     def scan(self) -> FolderSnapshot:
-        """Raises nothing: what stops it is in `cut`. A store that fails does not stop it: what changed is still known by name."""
+        """Scan the workspace. Raises nothing: a reached limit is in `cut`. A store that fails does not end the scan."""
         snapshot = FolderSnapshot()
         with snapshot.keeping():
             self._cache.refresh()
@@ -229,7 +230,7 @@ class Scanner:
         return snapshot
 
     def see(self, path: str) -> State | None:
-        """One path that a scan did not reach. Its content is in the store when `flush` has been called. Raises StoreError."""
+        """Read the state of one path. Its content is stored when `flush` is called. Raises StoreError."""
         place = str(self._root / path)
         try:
             status = os.lstat(place)
@@ -246,7 +247,7 @@ class Scanner:
         return found.state
 
     def flush(self) -> None:
-        """Raises StoreError."""
+        """Write to the store. Raises StoreError."""
         self._cache.flush()
 
 
@@ -260,7 +261,7 @@ class _Walk:
         self._entries = self._bytes = 0
 
     def run(self) -> None:
-        """Raises CutError. A root that is not there holds nothing."""
+        """Fill the snapshot. A missing root counts as empty. Raises CutError."""
         waiting = [""]
         while waiting:
             folder = waiting.pop()
@@ -291,7 +292,7 @@ class _Walk:
                 self._snapshot.folders.add(folder)
                 yield from scan
         except (FileNotFoundError, NotADirectoryError):
-            self._snapshot.folders.discard(folder)  # gone since its name was read
+            self._snapshot.folders.discard(folder)  # deleted since its name was read
         except OSError as error:
             if not folder:
                 raise CutError("the workspace cannot be read") from error
@@ -299,7 +300,7 @@ class _Walk:
             self._snapshot.skipped[folder] = Skipped(Unknown.UNREADABLE, 0, None)
 
     def _file(self, path: str, status: os.stat_result) -> bool:
-        """Whether it is covered."""
+        """Add a file or link. Returns whether it is covered."""
         sha = self._cache.sha(path, status) if stat.S_ISREG(status.st_mode) else None
         if sha is not None:
             self._count(status.st_size)
@@ -338,7 +339,7 @@ class _Walk:
 
 
 def keep(cache: StatCache, path: str, found: ObservedFile, read_at: int) -> None:
-    """Raises StoreError."""
+    """Add a file that was read to the cache. Raises StoreError."""
     if found.content is None or found.status is None or found.state is None or found.state.sha is None:
         return
     settled = found.settled and stat.S_ISREG(found.status.st_mode)
@@ -346,7 +347,10 @@ def keep(cache: StatCache, path: str, found: ObservedFile, read_at: int) -> None
 
 
 def skip_mark(status: os.stat_result) -> tuple[int, ...]:
-    """Of what is not a file, only whether it is still the same one; of a folder also whether files came or went in it."""
+    """Return the mark of a skipped path. For a folder it differs when entries are added or removed.
+
+    For a special file it differs only when the file is replaced.
+    """
     if stat.S_ISDIR(status.st_mode):
         return status.st_ino, status.st_mtime_ns
     if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):

@@ -1,8 +1,8 @@
-"""Who else hears of a session's events: a log of JSON lines, OpenTelemetry traces, counters for Prometheus.
+"""Observers of a session's events: a log of JSON lines, OpenTelemetry traces, counters for Prometheus.
 
-Off unless the user's own settings ask for it; nothing of it is imported then. An observer only listens: it never changes,
-delays or breaks a turn, and one that fails is dropped with a warning. Contents leave the session only when asked for, and
-redacted. May import: core.events, core.wire, core.config, core.paths; on first use opentelemetry.
+They are off, and not imported, unless the user's own settings turn them on. An observer never changes, delays or ends a
+turn, and one that fails is removed with a warning. Prompts, outputs and other contents are included only if the settings
+say so, and are redacted. May import: core.events, core.wire, core.config, core.paths; on first use opentelemetry.
 """
 
 from kin_nb.core.observability.observer import Observed, Observer

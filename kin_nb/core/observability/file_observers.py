@@ -34,17 +34,17 @@ _WORDS = frozenset(
         *("name", "tool_name", "id", "tool_call_id", "cost", "finish_reason"),
     }
 )
-"""Fields whose text is a name or a figure. All other text is contents, and so is whatever lies in the next ones."""
+"""Fields whose text is a name or a number. All other text is contents, and so is everything in `_CONTENTS`."""
 _CONTENTS = frozenset({"args", "arguments", "edited_args", "edited_arguments", "result", "images", "preview", "scopes"})
 _TOLD_BEFORE = frozenset({"steps"})
-"""Of a turn's record: each step and call had an event of its own."""
+"""Fields of a turn's record that are omitted, because each step and call had its own event."""
 
 
 class EventLog:
-    """`{"time": UTC, "session": id, "turn": n, "step": n, "event": type, "fields": {...}}`, the fields as the wire has them.
+    """Writes `{"time": UTC, "session": id, "turn": n, "step": n, "event": type, "fields": {...}}`, with fields as in the wire.
 
-    Text that comes in pieces is not in it: the whole follows. Opened for each turn, so that the file may be moved away;
-    made with mode 0600.
+    Pieces of a text are not logged, because the whole text follows. The file is opened for each turn, so that it may be
+    rotated, and is created with mode 0600.
     """
 
     def __init__(self, session: Observed) -> None:
@@ -54,7 +54,7 @@ class EventLog:
         self._turn = self._step = 0
 
     def on_event(self, event: BaseEvent) -> None:
-        """Raises OSError when the line cannot be written whole."""
+        """Log an event. Raises OSError if the line cannot be written completely."""
         if isinstance(event, TurnStartEvent):
             self._turn, self._step = event.turn, 0
         elif isinstance(event, StepStartEvent):
@@ -65,7 +65,7 @@ class EventLog:
             self.close()
 
     def compacted(self, record: CompactRecord) -> None:
-        """Nothing: only events are logged."""
+        """Do nothing: only events are logged."""
 
     def close(self) -> None:
         file, self._file = self._file, None
@@ -92,7 +92,7 @@ class EventLog:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
             self._file = os.open(self._path, flags, 0o600)
         data = json.dumps(line, allow_nan=False).encode() + b"\n"
-        if os.write(self._file, data) != len(data):  # one write a line: processes that share a file do not mix theirs
+        if os.write(self._file, data) != len(data):  # one write for each line, so that processes can share the file
             raise OSError(f"{self._path}: the disk is full")
 
 
@@ -105,7 +105,7 @@ def _is_piece(event: BaseEvent) -> bool:
 
 
 def _bare(value: Any) -> Any:
-    """`value` without contents: numbers, names, and what holds some."""
+    """Return `value` without contents: only numbers, names, and the objects and lists that have some."""
     if isinstance(value, list):
         return [_bare(item) for item in value if not isinstance(item, str)]
     if not isinstance(value, dict):
@@ -119,7 +119,7 @@ def _bare(value: Any) -> Any:
 
 
 MOST_NAMES = 200
-"""Different tools, and different models: a model may invent names, and whatever comes after these is "other"."""
+"""Most names of tools, and of models. Later names count as "other", because a model may invent any number of them."""
 _MARK = "# kin_nb: counters of all sessions, written at the end of each turn\n"
 _HELP = {
     "kin_nb_turns_total": "Turns by model, agent (main, sub) and outcome.",
@@ -137,21 +137,21 @@ _Samples = dict[tuple[str, str], float]
 
 
 class Counters:
-    """A text file for Prometheus (the node exporter's textfile collector), written at the end of each turn.
+    """Writes a text file for Prometheus (the node exporter's textfile collector) at the end of each turn.
 
-    The file is the store: what it holds is read, added to and replaced under a lock, so that it counts for all sessions and
-    goes on after a restart. Labels come from bounded sets.
+    The counters are read from the file, increased and written back under a lock, so that they count all sessions and
+    continue after a restart. The number of labels is bounded.
     """
 
     def __init__(self, session: Observed) -> None:
-        """Raises FileNotFoundError when the folder is not there: a new one would be the user's alone to read."""
+        """Raises FileNotFoundError if the folder does not exist: a new folder would be readable by the user only."""
         self._path = setting_path(session.config.observability.prometheus)
         if not self._path.parent.is_dir():
             raise FileNotFoundError(2, "there is no such folder", str(self._path.parent))
         self._pending: list[tuple[str, TurnRecord]] = []
 
     def on_event(self, event: BaseEvent) -> None:
-        """Raises OSError, and ValueError for a file that is not ours; that stays as it is."""
+        """Count an event. Raises OSError, and ValueError for another program's file, which is left unchanged."""
         nested = False
         while isinstance(event, SubagentEvent):
             nested, event = True, event.event
@@ -161,7 +161,7 @@ class Counters:
                 self.close()
 
     def compacted(self, record: CompactRecord) -> None:
-        """Count what it took, in the file at once: no turn may follow. Raises as `on_event`."""
+        """Count a compaction, and write the file at once, since no turn may follow. Raises as `on_event` does."""
         with sole_writer(self._path):
             samples = _read_samples(self._path)
             _count_used(samples, record)
@@ -180,7 +180,7 @@ class Counters:
 
 
 def _add(samples: _Samples, agent: str, record: TurnRecord, within: Sequence[TurnRecord]) -> None:
-    """`within`: turns that are counted by themselves, and whose tokens and cost the record's figures hold too."""
+    """Add a turn. `within`: subagents' turns that are counted separately; the record's tokens and cost include theirs."""
     count, model = partial(_count, samples), record.model
     count("kin_nb_turns_total", model=model, agent=agent, outcome=record.outcome)
     count("kin_nb_turn_seconds_total", record.milliseconds / 1000, model=model)
@@ -244,7 +244,7 @@ def _sample_lines(samples: _Samples) -> Iterator[str]:
 
 
 def _replace_file(path: Path, text: str) -> None:
-    """At once, and readable by others: the collector is another user. Its name keeps the half-written file from it."""
+    """Replace the file atomically, readable by other users, as which the collector runs. It ignores the temporary name."""
     with tempfile.NamedTemporaryFile(
         "w", dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
     ) as file:

@@ -1,4 +1,4 @@
-"""What an observer is, what it may know of a session, and how it names things."""
+"""The interfaces of observers and of the session that they observe, and rules for names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Observer(Protocol):
     def on_event(self, event: BaseEvent) -> None: ...
 
     def compacted(self, record: CompactRecord) -> None:
-        """Take note of a compaction between turns, which no event reports."""
+        """Process a compaction between turns, which has no event."""
 
     def close(self) -> None:
-        """Hand on what is left: the last call."""
+        """Write or send everything that is left. This is the last call."""
 
 
 class Observed(Protocol):
-    """What observers may know of a session; an Agent is one. Asked anew each time: its id and its model change."""
+    """The part of a session (an Agent) that observers may use. Read the values each time: id and model may change."""
 
     @property
     def session_id(self) -> str: ...
@@ -40,10 +40,10 @@ class Observed(Protocol):
 
 
 def name_or_other(text: str) -> str:
-    """`text` where it can be a name: models invent tools, and servers words, of any text."""
+    """Return `text` if it can be a name, else "other": models and servers may send any text as a name."""
     return text if _NAME.fullmatch(text) else OTHER
 
 
 def setting_path(path: str) -> Path:
-    """Where a setting's path leads: `~` is the home folder, what is relative lies in ~/.kin-code."""
+    """Resolve the path in a setting: `~` is the home folder, and a relative path is in ~/.kin-code."""
     return kin_home() / Path(path).expanduser()

@@ -1,4 +1,4 @@
-"""Observers: the hub that hands each event to all observers, and drops one that fails with a warning."""
+"""Observers: pass each event to all observers, and remove an observer that fails, with a warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def observers_for(session: Observed, warn: Callable[[str], None]) -> list[Observer]:
-    """Those that `[observability]` names; `warn` hears of one that cannot be had. Empty, and nothing imported, by default."""
+    """Create the observers that `[observability]` names; `warn` is called for one that cannot be used. None by default."""
     found: list[Observer] = []
     for name, make in (("log", _log), ("otel", _otel), ("prometheus", _prometheus)):
         if getattr(session.config.observability, name):
@@ -27,44 +27,44 @@ def observers_for(session: Observed, warn: Callable[[str], None]) -> list[Observ
 
 
 class Observers:
-    """The observers of one session, made with its first event.
+    """The observers of one session. They are created at its first event.
 
-    `warnings`: a line for each that failed, and for what it failed at; it hears of nothing more.
+    `warnings`: one line for each observer that failed, with the reason. It gets no more events.
     """
 
     def __init__(self, session: Observed, given: Iterable[Observer] = ()) -> None:
-        """`given`: a program's own, besides those of the settings."""
+        """`given`: a program's own observers, in addition to those in the settings."""
         self._session, self._given = session, tuple(given)
         self._observers: list[Observer] | None = None
         self._in_turn = False
         self.warnings: list[str] = []
 
     def on_event(self, event: BaseEvent) -> None:
-        """Never raises."""
+        """Pass on an event. Never raises."""
         if isinstance(event, TurnStartEvent | TurnEndEvent):
             self._in_turn = isinstance(event, TurnStartEvent)
         for observer in self._listening():
             self._guarded(observer, partial(observer.on_event, event))
 
     def turn_over(self, record: TurnRecord) -> None:
-        """A turn that is cancelled or closed early yields no TurnEndEvent: it is over all the same."""
+        """Pass on a TurnEndEvent if the turn has not yielded one, because it was cancelled or closed early."""
         if self._in_turn:
             self.on_event(TurnEndEvent(record=record))
 
     def compacted(self, record: CompactRecord) -> None:
-        """Never raises."""
+        """Pass on a compaction. Never raises."""
         for observer in self._listening():
             self._guarded(observer, partial(observer.compacted, record))
 
     async def aclose(self) -> None:
-        """Close them on a thread, for they may wait for a server. While the program ends no thread begins any more."""
+        """Close them in a thread, because they may wait for a server; directly if the program is ending."""
         try:
             await asyncio.to_thread(self.close)
         except RuntimeError:
             self.close()
 
     def close(self) -> None:
-        """Never raises. With the next event they begin anew, as the settings are then."""
+        """Close them. Never raises. The next event creates them again, with the settings at that time."""
         observers, self._observers = self._observers or [], None
         for observer in observers:
             self._guarded(observer, observer.close)

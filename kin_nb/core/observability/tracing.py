@@ -1,4 +1,4 @@
-"""Traces: a session's turns as OpenTelemetry spans, named as its conventions for generative AI have it.
+"""Traces: a session's turns as OpenTelemetry spans, with the names of its semantic conventions for generative AI.
 
 invoke_agent kin_nb > chat MODEL, execute_tool TOOL > invoke_agent kin_nb (a subagent's) > ...
 """
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 AGENT = "kin_nb"
 _CLOSING_SECONDS = 2.0
 _PROVIDERS = {"mistral": "mistral_ai", "moonshot": "moonshot_ai", "xai": "x_ai", "gemini": "gcp.gemini"}
-"""Ours -> the conventions'. All other names are the same in both, or unknown there."""
+"""kin_nb's provider name -> the conventions' name. All other names are the same in both, or unknown there."""
 _Attributes = dict[str, Any]
 
 
 class Traces:
-    """Sends to where the OTEL_* variables say, unless the program has set up a provider of its own: then to that."""
+    """Sends spans to the server in the OTEL_* variables, or to the program's own tracer provider if it has set one."""
 
     def __init__(self, session: Observed, provider: TracerProvider | None = None) -> None:
-        """Raises ImportError when the extra is not installed."""
+        """Raises ImportError if the extra `otel` is not installed."""
         self._session = session
         self._own: SDKTracerProvider | None = None
         if provider is None:
             provider = trace.get_tracer_provider()
-            if isinstance(provider, ProxyTracerProvider):  # nobody has set one
+            if isinstance(provider, ProxyTracerProvider):  # the program has not set one
                 provider = self._own = _exporting()
         self._trace = _AgentTrace(session, provider.get_tracer(AGENT, __version__), None)
 
@@ -62,18 +62,18 @@ class Traces:
         self._trace.on_event(event)
 
     def compacted(self, record: CompactRecord) -> None:
-        """Nothing: a trace is of a turn."""
+        """Do nothing: a trace covers a turn."""
 
     def close(self) -> None:
-        """What is not sent within two seconds is sent without being waited for, or lost with the process."""
-        if self._own is not None:  # its own limits of time are no limits where nobody listens
+        """Send what is left, and wait up to two seconds. Later spans are lost if the process ends first."""
+        if self._own is not None:  # its own timeouts do not apply if no server answers
             sending = threading.Thread(target=self._own.shutdown, name="kin_nb-otel", daemon=True)
             sending.start()
             sending.join(_CLOSING_SECONDS)
 
 
 class _AgentTrace:
-    """The spans of one agent's turns. A tool's begins when it is first heard of, or is put together at its end."""
+    """The spans of one agent's turns. A tool's span begins with the first event of the call, or is created at its end."""
 
     def __init__(self, session: Observed, tracer: trace.Tracer, parent: Context | None) -> None:
         self._session, self._tracer, self._parent = session, tracer, parent
@@ -121,7 +121,7 @@ class _AgentTrace:
 
     def _failed(self, turn: Span, event: ErrorEvent) -> None:
         chat, self._chat = self._chat, None
-        contents = self._session.config.observability.contents  # a server's words often repeat what it was sent
+        contents = self._session.config.observability.contents  # error messages of servers often repeat the request
         why = self._session.redact(event.message) if contents else f"{event.kind} {event.status or ''}".strip()
         for span in filter(None, (chat, turn)):
             if event.status is not None:
@@ -137,13 +137,13 @@ class _AgentTrace:
         chat.set_attribute("gen_ai.usage.input_tokens", step.prompt_tokens)
         chat.set_attribute("gen_ai.usage.output_tokens", step.completion_tokens)
         finish = event.finish_reason or ("tool_calls" if step.calls else "")
-        if finish:  # whoever put a reply together without one may have cut it off
+        if finish:  # without one, the reply may be incomplete
             chat.set_attribute("gen_ai.response.finish_reasons", [name_or_other(finish)])
         self._tell(chat, "gen_ai.output.messages", [_reply(step)])
         chat.end()
 
     def _tool(self, call_id: str, *, seconds: float = 0.0, name: str = "") -> Span:
-        """The call's span; a new one began `seconds` ago."""
+        """Return the call's span. A new one gets a start time `seconds` ago."""
         if call_id not in self._tools:
             called = self._called.get(call_id)
             name = name_or_other(called.tool_name if called else name)
@@ -190,7 +190,7 @@ class _AgentTrace:
         self.cut()
 
     def cut(self) -> None:
-        """End what is still open: the turn, and in one that was interrupted its request and its tools."""
+        """End the open spans: the turn, and in an interrupted turn also its request and its tools."""
         for call_id in {**self._tools, **self._called}:
             self._fail(self._tool(call_id), "interrupted")
             self._end_tool(call_id)
@@ -219,7 +219,7 @@ class _AgentTrace:
         return trace.set_span_in_context(self._turn) if self._turn is not None else None
 
     def _about(self) -> _Attributes:
-        """Whom the model is asked at."""
+        """Return the attributes of the provider, the model and the server."""
         config = self._session.config
         try:
             model = config.get_active_model()
@@ -235,7 +235,7 @@ class _AgentTrace:
         return about
 
     def _tell(self, span: Span, attribute: str, value: Any) -> None:
-        """Contents, only when the user's settings say so; text as the conventions have it for spans: JSON."""
+        """Set contents as an attribute, as JSON text, if the user's settings allow contents."""
         if self._session.config.observability.contents:
             redact = self._session.redact
             text = (

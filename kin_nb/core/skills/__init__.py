@@ -1,7 +1,7 @@
 """Skills: folders with a SKILL.md that tell the model how to do one kind of task (seed 002, the Agent Skills format).
 
-Owns finding them, reading them, and their text for the model. Runs nothing of them and never raises trust: a project's
-are read only when it is trusted, and `allowed-tools` approves nothing. May import: core.config,
+Owns finding and reading skills, and their text for the model. Runs no code of a skill, and gives no permissions: a
+project's skills are read only when it is trusted, and `allowed-tools` approves nothing. May import: core.config,
 core.paths, core.project_snapshot, core.tool_types, core.workspace.
 """
 

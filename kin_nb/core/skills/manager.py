@@ -1,4 +1,4 @@
-"""SkillManager: which skills there are, and their text for the model; `/skill:NAME the rest` in a prompt."""
+"""SkillManager: find skills, and return their text for the model. Expand `/skill:NAME request` in a prompt."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 FILE_NAME = "SKILL.md"
 MOST_FILES = 50
 MOST_CHARACTERS = 36_000
-"""Of a skill's body: 40,000 reach the model, less the room for what is said about the folder."""
+"""Most characters of a skill's body. The tool result may have 40,000; the rest is for the list of the skill's files."""
 
 
 class SkillManager:
-    """Found once, when made. `available`: by name, in order; of two with one name the nearer stays (`skill_paths`, then the
-    project's when it is trusted, then the person's). `flows`: likewise; the model is not offered them, a person starts
-    one. `warnings`: what could not be used and why, a line each.
+    """The skills and flows that are found when this is created.
+
+    `available`: the skills, sorted by name. If two have the same name, the first of these is used: `skill_paths`, a
+    trusted project's, the user's. `flows`: the flows, in the same way; only the user can start one, so the model does not
+    see them. `warnings`: one line for each skill that cannot be used, with the reason.
     """
 
     def __init__(self, config: KinConfig, *, trusted: bool) -> None:
@@ -44,7 +46,7 @@ class SkillManager:
         self.flows = {name: skill for name, skill in sorted(found.items()) if skill.is_flow}
 
     def load(self, name: str) -> str:
-        """The skill's text: where its files are, then the body, read anew. Raises SkillError, naming the nearest."""
+        """Read the skill's file, and return where its files are, then its body. Raises SkillError, with similar names."""
         if name in self.flows:
             raise SkillError(f"{name} is a flow: only the user can start it, with /flow:{name}.")
         if name not in self.available:
@@ -57,7 +59,7 @@ class SkillManager:
         return f'<skill name="{name}">\n' + "\n".join([*about, "", body]) + "\n</skill>"
 
     def flow(self, name: str) -> Flow:
-        """The flow, read anew. Raises SkillError, naming the nearest, or FlowError with the place of what is wrong."""
+        """Read the flow's file. Raises SkillError for an unknown name, and FlowError, with the line, for an invalid flow."""
         from kin_nb.core.skills.flows import read_flow  # noqa: PLC0415  (only where there are flows)
 
         if name in self.available:
@@ -109,7 +111,7 @@ def _listing(folder: Path) -> list[str]:
 
 
 def _other_files(folder: Path) -> Iterator[str]:
-    """Relative, in order, without hidden ones; links to folders are not followed."""
+    """Yield the relative paths of the skill's other files, sorted, without hidden ones. Links to folders are not followed."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         for path in (Path(place, name).relative_to(folder) for name in sorted(names) if not name.startswith(".")):
@@ -121,7 +123,7 @@ _COMMAND = re.compile(r"\s*/skill:(?P<name>\S*)(?P<rest>.*)", re.DOTALL)
 
 
 def expand_skill(prompt: str, skills: SkillManager) -> str | None:
-    """The skill's text, then the rest as the request. None when `prompt` names no skill. Raises SkillError, naming the nearest."""
+    """Return the skill's text, followed by the request; None when `prompt` is not `/skill:NAME`. Raises SkillError."""
     command = _COMMAND.fullmatch(prompt)
     if command is None:
         return None

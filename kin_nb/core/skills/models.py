@@ -1,4 +1,4 @@
-"""Skills as values, and reading one from its SKILL.md: YAML between two lines of `---`, then Markdown."""
+"""The values of a skill, and the reader of its SKILL.md: YAML between two lines of `---`, then Markdown."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kin_nb.core.workspace import read_bytes
 
 
 class SkillError(ToolError):
-    """A skill can't be used. The text says which, why, and what to do."""
+    """A skill cannot be used. The text says which, why, and what to do."""
 
 
 class SkillMetadata(BaseModel):
-    """The frontmatter of a SKILL.md. Unknown keys are no error. `allowed_tools` is shown, and approves nothing."""
+    """The frontmatter of a SKILL.md. Unknown keys are allowed. `allowed_tools` is only shown; it approves nothing."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
@@ -29,7 +29,7 @@ class SkillMetadata(BaseModel):
     metadata: dict[str, str] = Field(default_factory=dict)
     allowed_tools: list[str] = Field(default_factory=list, alias="allowed-tools")
     type: Literal["standard", "flow"] = "standard"
-    """A flow has a diagram, and is started by a person alone (seed 001)."""
+    """A flow has a diagram, and only the user can start it (seed 001)."""
 
     @property
     def is_flow(self) -> bool:
@@ -45,7 +45,7 @@ class SkillMetadata(BaseModel):
     @field_validator("type", mode="before")
     @classmethod
     def _standard_else(cls, kind: Any) -> Any:
-        """Other programs have types of their own; to us they are skills."""
+        """Treat the types of other programs as "standard"."""
         return "flow" if kind == "flow" else "standard"
 
     @field_validator("metadata", mode="before")
@@ -56,7 +56,7 @@ class SkillMetadata(BaseModel):
     @field_validator("allowed_tools", mode="before")
     @classmethod
     def _one_line_or_a_list(cls, tools: Any) -> Any:
-        """`Read, Bash(git add:*)`: separated by blanks or commas, but for those in parentheses."""
+        """Split a text such as `Read, Bash(git add:*)` at spaces and commas outside of parentheses."""
         if tools is None:
             return []
         return re.findall(r"[^\s,(]+(?:\([^)]*\))?", tools) if isinstance(tools, str) else tools
@@ -78,15 +78,13 @@ _PARTS = re.compile(r"---[ \t]*\n(?P<yaml>.*?\n)?---[ \t]*(?:\n(?P<body>.*))?", 
 
 
 def read_skill(path: Path, may_use: MayUse = anything) -> tuple[SkillInfo, str]:
-    """The skill and its body. Raises SkillError that names the file, and the line where that is known; also when `may_use`
-    refuses what was read.
-    """
+    """Read a skill and its body. Raises SkillError with the file and, if known, the line; also if `may_use` refuses it."""
     skill, body, _ = read_parts(path, may_use)
     return skill, body
 
 
 def read_parts(path: Path, may_use: MayUse = anything) -> tuple[SkillInfo, str, int]:
-    """The same, and the line that the body begins on. Raises SkillError likewise."""
+    """Read a skill, its body, and the line number where the body begins. Raises SkillError as `read_skill` does."""
     try:
         content = read_bytes(path.resolve(), LARGEST_SKILL, str(path))
         if not may_use(path, content):
@@ -114,7 +112,7 @@ def read_parts(path: Path, may_use: MayUse = anything) -> tuple[SkillInfo, str, 
 
 
 def _yaml(path: Path, text: str) -> dict[str, Any]:
-    """Every scalar stays text: `version: 1.10` is no number, `name: on` no truth. No tag makes an object."""
+    """Parse YAML with text as the only scalar type: `version: 1.10` and `name: on` are text. Tags create no objects."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  (only where there are skills)
 
     if len(text) > _LARGEST_FRONTMATTER:

@@ -1,7 +1,7 @@
 """Flows: skills of `type: flow`, whose diagram says what is done in which order (seed 001, `/flow:NAME`).
 
-Owns reading a diagram (mermaid or d2) into a Flow, all that can be wrong with one, and walking it: a turn for each node.
-Knows turns only as the events of whatever it is given to act with. May import: core.events, core.skills, core.tools.base.
+Owns reading a diagram (mermaid or d2) into a Flow, checking it, and running it: one turn for each node. A turn is known
+here only as the events of the function `act`. May import: core.events, core.skills, core.tools.base.
 """
 
 from kin_nb.core.skills.flows.model import Flow, FlowEdge, FlowError, FlowNode

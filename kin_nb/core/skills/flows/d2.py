@@ -37,7 +37,7 @@ _HINT = "Write one statement a line, such as: check: Is it done?, or: check -> e
 
 
 def draw_d2(source: Source) -> None:
-    """Raises FlowError."""
+    """Read a D2 diagram into `source`. Raises FlowError."""
     while not source.over:
         if not (source.take(_NOTHING) or source.take(_REFERENCE)):
             _statement(source)
@@ -73,7 +73,7 @@ def _statement(source: Source) -> None:
 
 
 def _attribute(source: Source, key: list[str]) -> None:
-    """`node.label: text`, `node.style.fill: red`."""
+    """Read an attribute, such as `node.label: text` or `node.style.fill: red`."""
     if key[1] not in _ATTRIBUTES:
         raise source.error(_CONTAINERS)
     value = _value(source)
@@ -82,7 +82,7 @@ def _attribute(source: Source, key: list[str]) -> None:
 
 
 def _key(source: Source) -> list[str]:
-    """Its parts: more than one when it has dots."""
+    """Read a key, and return its parts between dots."""
     source.take(_BLANK)
     quoted = source.take(_QUOTED)
     if quoted:
@@ -98,7 +98,7 @@ def _key(source: Source) -> list[str]:
 
 
 def _direction(source: Source) -> bool | None:
-    """Whether an edge leads forward; None when there is no edge here."""
+    """Read an arrow: True for `->`, False for `<-`, None if the text here is not an arrow."""
     if source.take(_ARROW):
         return True
     if source.take(_BACK):
@@ -109,7 +109,7 @@ def _direction(source: Source) -> bool | None:
 
 
 def _value(source: Source) -> str | None:
-    """What stands after the colon; None without one, and where only a map follows it."""
+    """Read the value after a colon; None without a colon, or if a map follows it directly."""
     if not source.take(_COLON):
         return None
     quoted = source.take(_QUOTED)
@@ -129,7 +129,7 @@ def _value(source: Source) -> str | None:
 
 
 def _map(source: Source, *, skip: bool = False) -> str | None:
-    """The label in the braces that follow, if any do."""
+    """Read a map in braces, if there is one, and return its label."""
     if not source.take(_OPEN):
         return None
     if skip:
@@ -149,7 +149,7 @@ def _map(source: Source, *, skip: bool = False) -> str | None:
 
 
 def _skip(source: Source) -> None:
-    """To the brace that closes the one just opened."""
+    """Move to the closing brace that matches the one just opened."""
     depth = 1
     while depth:
         source.take(_INSIDE)

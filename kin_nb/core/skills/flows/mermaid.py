@@ -45,7 +45,7 @@ _HINT = "Write one statement a line, such as: A[Do this] --> B{Is it done?}, B -
 
 
 def draw_mermaid(source: Source) -> None:
-    """Raises FlowError."""
+    """Read a mermaid flowchart into `source`. Raises FlowError."""
     source.take(_FRONTMATTER)
     source.take(_NOTHING)
     if not source.take(_HEADER):
@@ -97,7 +97,7 @@ def _arrow(source: Source) -> str:
 
 
 def _text(label: str) -> str:
-    """Mermaid's own spellings of what a label can't hold: `<br/>`, `#quot;`, `#35;`, and backticks around Markdown."""
+    """Decode mermaid's escapes in a label: `<br/>`, `#quot;`, `#35;`, and backticks around Markdown."""
     label = label.strip()
     if len(label) > 1 and label[0] == label[-1] == "`":
         label = label[1:-1]

@@ -1,7 +1,7 @@
-"""Flows as values, and the diagram that one is read from.
+"""Flows as values, and the diagram that a flow is read from.
 
-A Flow that exists is sound: reader.py checked it. A Source is a diagram's text with a position in it, and the nodes and edges
-read so far, sound or not: mermaid.py and d2.py fill it.
+A Flow is always valid, because reader.py has checked it. A Source is the text of a diagram with a position in it, and the
+nodes and edges that mermaid.py or d2.py have read so far, which may be invalid.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kin_nb.core.skills.models import SkillError
 
 
 class FlowError(SkillError):
-    """A flow can't be used: file, line, what is wrong, and what to do."""
+    """A flow cannot be used. The text has the file, the line, what is wrong, and what to do."""
 
 
 @dataclass(frozen=True)
 class FlowEdge:
-    """`label`: "" where none is written. `line`: of the file."""
+    """An arrow to the node `target`. `label`: "" without one. `line`: in the file."""
 
     target: str
     label: str
@@ -29,7 +29,7 @@ class FlowEdge:
 
 @dataclass(frozen=True)
 class FlowNode:
-    """`label`: the prompt of its turn."""
+    """A node, which is run as one turn. `label`: the prompt of that turn."""
 
     id: str
     label: str
@@ -43,7 +43,7 @@ class FlowNode:
 
 @dataclass(frozen=True)
 class Flow:
-    """`begin`, `end`: ids in `nodes`. Whatever is decided, END can still be reached."""
+    """A valid flow. `begin`, `end`: ids in `nodes`. END can be reached from every node."""
 
     name: str
     nodes: Mapping[str, FlowNode]
@@ -63,7 +63,7 @@ _SHOWN = 40
 
 @dataclass
 class Drawn:
-    """A node as far as it is drawn. `label`: None while only its id is known."""
+    """A node, as far as it has been read. `label`: None while only its id is known."""
 
     line: int
     label: str | None = None
@@ -71,7 +71,10 @@ class Drawn:
 
 
 class Source:
-    """`first`: the line of the file that `text` begins on. Patterns must take linear time: the file is anybody's."""
+    """A diagram while it is read. `first`: the line of the file where `text` begins.
+
+    The file may come from anyone, so patterns must take linear time.
+    """
 
     def __init__(self, path: Path, text: str, first: int) -> None:
         self.path, self.text, self.first = path, text, first
@@ -81,7 +84,7 @@ class Source:
 
     @property
     def line(self) -> int:
-        """Of the file; the place only moves forward."""
+        """The line in the file of the current position, which only moves forward."""
         self._line += self.text.count("\n", self._counted, self.at)
         self._counted = self.at
         return self._line
@@ -104,7 +107,7 @@ class Source:
         return self.error(f"“{rest}” can't be read here. {hint}")
 
     def node(self, name: str, label: str | None = None) -> str:
-        """A node is mentioned. Raises FlowError for a second label that differs."""
+        """Add a node when it is mentioned. Raises FlowError if it already has another label."""
         drawn = self.nodes.setdefault(name, Drawn(self.line))
         if label is not None:
             if drawn.label not in (None, label):

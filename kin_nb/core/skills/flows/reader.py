@@ -19,7 +19,7 @@ _FENCES = ("```", "~~~")
 
 
 def read_flow(path: Path, may_use: MayUse = anything) -> Flow:
-    """Raises SkillError, most often a FlowError, that names the file and the line; also when `may_use` refuses the file."""
+    """Read and check a flow. Raises SkillError or FlowError with the file and the line; also if `may_use` refuses the file."""
     skill, body, first = read_parts(path, may_use)
     if not skill.is_flow:
         raise FlowError(f"{path}: it is not a flow. To make it one, add the line `type: flow` to its frontmatter.")
@@ -35,7 +35,7 @@ def read_flow(path: Path, may_use: MayUse = anything) -> Flow:
 
 
 def _blocks(body: str, first: int) -> Iterator[tuple[str, int, str]]:
-    """Language, line and text of each fenced block; one inside another is text of that."""
+    """Yield language, line and text of each fenced block. A block inside another one is part of its text."""
     opened, language, line, lines = "", "", first, list[str]()
     for number, text in enumerate(body.split("\n"), first):
         stripped = text.strip()
@@ -55,7 +55,7 @@ _SHOWN = 40
 
 
 def checked(name: str, drawn: Source) -> Flow:
-    """The flow called `name`. Raises FlowError."""
+    """Check a diagram, and return it as the flow `name`. Raises FlowError."""
     nodes = {
         key: FlowNode(key, key if node.label is None else node.label, node.line, tuple(node.edges))
         for key, node in drawn.nodes.items()
@@ -122,7 +122,7 @@ def _check_ways(drawn: Source, flow: Flow) -> None:
     for node in flow.nodes.values():
         if node.id not in reached:
             raise drawn.error(f"no way leads from BEGIN to {_shown(node)}; draw an edge to it, or drop it.", node.line)
-        if node.id not in leading and node.id != flow.begin:  # of BEGIN it says little: the next one is the culprit
+        if node.id not in leading and node.id != flow.begin:  # BEGIN is omitted: the error is at a later node
             raise drawn.error(f"no way leads from {_shown(node)} to END; draw one.", node.line)
 
 

@@ -1,4 +1,4 @@
-"""FlowRunner: from BEGIN to END, a turn for each node; what a decision asks, and which branch a reply chose."""
+"""FlowRunner: run a flow from BEGIN to END, with one turn for each node; ask for decisions, and read the chosen branch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Act = Callable[[str], Events]
 
 
 class FlowRunner:
-    """`act` runs one turn of a prompt (`Agent.act`). `max_moves`: nodes that may be visited, END not counted."""
+    """Runs a flow. `act` runs one turn of a prompt (`Agent.act`). `max_moves`: most visited nodes, without END."""
 
     def __init__(self, flow: Flow, act: Act, max_moves: int = MAX_MOVES) -> None:
         self._flow, self._act, self._max_moves = flow, act, max_moves
@@ -27,10 +27,10 @@ class FlowRunner:
         self._problem = ""
 
     async def run(self, request: str = "") -> Events:
-        """The events of all turns, each node announced by a FlowStepEvent. `request` goes with the first prompt.
+        """Yield the events of all turns, with a FlowStepEvent before each node. `request` is added to the first prompt.
 
-        Ends with the step to END, or with an ErrorEvent that says where it stopped and why: a turn that did not end
-        well, a choice that is none after four tries, too many moves. Raises whatever `act` raises.
+        The last event is the FlowStepEvent of END, or an ErrorEvent that says where and why the flow stopped: a failed
+        turn, four replies without a valid choice, or too many moves. Raises what `act` raises.
         """
         node, request = self._flow.first, request.strip()
         for move in itertools.count(1):
@@ -50,7 +50,7 @@ class FlowRunner:
             node, request = self._following, ""
 
     async def _visit(self, node: FlowNode, request: str) -> Events:
-        """The node's turn, and those in which it is asked again. Then it is known what follows, or the problem."""
+        """Run the node's turn, and ask again after an invalid choice. Sets the next edge, or the problem."""
         self._following = None
         prompt = question(node, request)
         for _ in range(1 + _ASKED_AGAIN):
@@ -88,7 +88,7 @@ _LONGEST_ANSWER = 80
 
 
 def question(node: FlowNode, request: str = "") -> str:
-    """The node's prompt; of a decision, its branches and how one of them is chosen."""
+    """Return the node's prompt. For a decision it has the branches and how to choose one."""
     task = f"{node.label}\n\n{request}" if request else node.label
     return (
         f"{task}\n\nEnd your reply with the one of these lines that applies:\n{_lines(node)}"
@@ -106,7 +106,7 @@ def question_again(node: FlowNode, reply: str) -> str:
 
 
 def choice(node: FlowNode, reply: str) -> FlowEdge | None:
-    """The edge to follow: the only one, or the one whose label the reply chose, in other case too if that is clear."""
+    """Return the next edge: the only one, or the one that the reply chose. Case is ignored if that is unambiguous."""
     if not node.is_decision:
         return node.edges[0]
     answer = answered(reply)
@@ -118,7 +118,7 @@ def choice(node: FlowNode, reply: str) -> FlowEdge | None:
 
 
 def answered(reply: str) -> str | None:
-    """What stands between the last `<choice>` and the `</choice>` after it."""
+    """Return the text between the last `<choice>` and the `</choice>` after it."""
     found: str | None = None
     opened: int | None = None
     for tag in _TAG.finditer(reply):
