@@ -1,4 +1,4 @@
-"""Compactor: a conversation near the end of its window is pruned, compacted, or refused in a sentence (seed 004's thresholds)."""
+"""Compactor: shorten or summarize a conversation that nears the end of its window (thresholds of seed 004)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from kin_nb.core.tools.cancellation import cancel_and_wait
 from kin_nb.core.usage import cost_of, total_usage
 
 _TRIES = 2
-"""Times that the strategy is asked at most: again when what it leaves the first time is still too much."""
+"""Most calls of the strategy: it is called again if its first result is still too large."""
 
 PruneSelector = Callable[[ConversationContext], tuple[str, ...]]
-"""The ids of the calls whose results are replaced by stubs now."""
+"""Returns the ids of the calls whose results are to be replaced by stubs now."""
 
 
 def prune_when_full(context: ConversationContext) -> tuple[str, ...]:
-    """Nothing below `prune_at` per cent of the window."""
+    """Select results when the context fills `prune_at` percent of the window; none below that."""
     room = context.config.room_of(context.config.get_active_model())
     at = context.config.prune_at
     if not at or context.tokens * 100 <= at * room:
@@ -50,10 +50,10 @@ def prune_when_full(context: ConversationContext) -> tuple[str, ...]:
 
 
 class Compactor:
-    """Makes room in one conversation. `strategy` says how; `prune_selector`, which results of tools go before each step.
+    """Shortens one conversation. `strategy` summarizes it; `prune_selector` selects tool results to remove before each step.
 
-    `schemas`: the tools that go along with a request for a summary. `forget_results` hears which results the model no longer
-    sees.
+    `schemas`: the tool schemas that are sent with a request for a summary. `forget_results` is called with the calls whose
+    results the model no longer sees.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Compactor:
         self.prune_selector: PruneSelector = prune_when_full
 
     def prune(self) -> PruneEvent | None:
-        """Replace old tool results by stubs, those that `prune_selector` names. No request is made: the sizes are estimates."""
+        """Replace the tool results that `prune_selector` selects by stubs. Sizes are estimates; no request is made."""
         conversation = self._conversation
         history, stats = conversation.history, conversation.usage.stats
         context = conversation.context(self._settings.config)
@@ -91,9 +91,9 @@ class Compactor:
         return PruneEvent(old_context_tokens=old, new_context_tokens=stats.context_tokens, calls=pruned)
 
     async def compact_in_turn(self, threshold: int, recorder: TurnRecorder, emit: Emit) -> None:
-        """Compact inside a turn, and report what happens to its requests while they are made.
+        """Compact inside a turn, and emit the notices about its requests meanwhile.
 
-        Raises CompactionError, BackendError; then nothing changed.
+        Raises CompactionError, BackendError; nothing is changed in that case.
         """
         usage = self._conversation.usage
         old = usage.stats.context_tokens
@@ -121,9 +121,9 @@ class Compactor:
     async def compact_between_turns(
         self, *, key: str, cell_id: str | None, compacted: Callable[[CompactRecord], None]
     ) -> str:
-        """Compact now, and return the summary; "" where there is nothing to compact. `compacted` hears of the record.
+        """Compact now, and return the summary; "" if there is nothing to compact. `compacted` is called with the record.
 
-        Raises CompactionError, BackendError; then nothing changed.
+        Raises CompactionError, BackendError; nothing is changed in that case.
         """
         conversation = self._conversation
 
@@ -209,9 +209,9 @@ class Compactor:
 
 
 def _to_count(messages: list[LLMMessage]) -> list[LLMMessage]:
-    """`messages` as a server takes them that is only to count: with something to answer, and without signed thinking.
+    """Return `messages` for a request that only counts tokens: without signed thinking, and with a last user message.
 
-    That is bound to what stood before it; where it is to be answered, the request says that it may be dropped.
+    Signed thinking is valid only after the same messages as before. Other requests tell the server that it may drop it.
     """
     counted = [message.changed(reasoning_blocks=None) if message.reasoning_blocks else message for message in messages]
     return [*counted, user_message("Go on.")] if counted[-1].role is Role.assistant else counted

@@ -1,14 +1,14 @@
-"""Conversation: what the model is told, and each way in which that moves.
+"""Conversation: the messages that the model gets, and the operations that change them.
 
 | | messages | size | notes | loops and middleware |
 |---|---|---|---|---|
-| `clear` | only the system prompt stays | counted from nothing | dropped | forget, as for a new conversation |
-| `compact` | a summary, and the last ones | as counted | kept | forget, as after a compaction |
-| `restore` (undo, redo) | as they were | as it was | dropped | forget, as after a compaction |
-| `rewind` (D-Mail) | as they were, and the mail | as it was | dropped | forget, as after a compaction |
-| `replay` (resume) | those of the records | as recorded | there are none yet | have seen nothing yet |
+| `clear` | only the system prompt | starts at 0 | dropped | reset, as for a new conversation |
+| `compact` | a summary and the last messages | as counted | kept | reset, as after a compaction |
+| `restore` (undo, redo) | as before | as before | dropped | reset, as after a compaction |
+| `rewind` (D-Mail) | as before, and the D-Mail | as before | dropped | reset, as after a compaction |
+| `replay` (resume) | those of the records | as recorded | none yet | in their initial state |
 
-So a warning about the size of the context comes again whenever the context has become smaller and fills up once more.
+So a warning about the size of the context comes again when the context has become smaller and then grows again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a program gets of a turn, as OutputFormat says (seed 003)."""
+"""Output of a turn for a program, in each OutputFormat (seed 003)."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from kin_nb.core.redaction import redact_json
 from kin_nb.core.wire import Redact, WireStream
 
 Write = Callable[[str], None]
-"""Takes one text without its line's end, as `print` does."""
+"""Writes one text and a line end, as `print` does."""
 
 
 class OutputFormatter:
-    """Writes nothing. The formats below each listen to what they tell of."""
+    """Base of the formats. It writes nothing; each format overrides the methods that it needs."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
 
     def on_message(self, message: LLMMessage) -> None:
-        """A message has entered the conversation, the system message first."""
+        """Process a message that was added to the conversation. The first one is the system message."""
 
     def on_event(self, event: BaseEvent, redact: Redact) -> None:
-        """Something happened in the turn; `redact` is its session's."""
+        """Process an event of the turn. `redact` removes the session's secrets."""
 
     def finish(self, turn: TurnRecord) -> None:
-        """The turn is over, however it ended."""
+        """Finish the output after the turn, also when it failed."""
 
 
 class TextOutputFormatter(OutputFormatter):
-    """The last thing that the model said in words, and nothing when it said none."""
+    """Writes the last text of the model, or nothing if there is none."""
 
     def finish(self, turn: TurnRecord) -> None:
         text = last_text(turn)
@@ -43,7 +43,7 @@ class TextOutputFormatter(OutputFormatter):
 
 
 class JsonOutputFormatter(OutputFormatter):
-    """One JSON list of all messages, in order; also of those that a compaction has replaced since."""
+    """Writes one JSON list of all messages in order, including messages that a compaction has replaced."""
 
     def __init__(self, write: Write) -> None:
         super().__init__(write)
@@ -61,7 +61,7 @@ class JsonOutputFormatter(OutputFormatter):
 
 
 class StreamingJsonOutputFormatter(OutputFormatter):
-    """Each message as one line of JSON, as soon as it is there and a first event has told what is secret."""
+    """Writes each message at once as a line of JSON. Messages before the first event wait for its `redact`."""
 
     def __init__(self, write: Write) -> None:
         super().__init__(write)
@@ -81,7 +81,7 @@ class StreamingJsonOutputFormatter(OutputFormatter):
 
 
 class EventsOutputFormatter(OutputFormatter):
-    """Each event as one line of JSON, as soon as it happens (docs/reference/events.md)."""
+    """Writes each event at once as a line of JSON (docs/reference/events.md)."""
 
     def __init__(self, write: Write) -> None:
         super().__init__(write)
@@ -105,12 +105,12 @@ def create_formatter(output_format: OutputFormat, write: Write) -> OutputFormatt
 
 
 def last_text(turn: TurnRecord) -> str:
-    """The last thing the model said in words, "" when it said nothing."""
+    """Return the last text of the model in the turn, "" if there is none."""
     return next((step.content for step in reversed(turn.steps) if step.content), "")
 
 
 def _dump(message: LLMMessage, redact: Redact) -> dict[str, Any]:
-    """As records have it; a provider's own signed reasoning and data are for that provider alone."""
+    """Return a message as redacted JSON, without the signed reasoning and data that only its provider can use."""
     dump = message.model_dump(mode="json", exclude_none=True, exclude={"reasoning_blocks"})
     for call in dump.get("tool_calls", ()):
         call.pop("origin", None)

@@ -1,4 +1,4 @@
-"""Questions that the agent asks the person (the ask_user tool), and what answers where nobody can be asked."""
+"""Questions from the agent to the user (the ask_user tool), and the answer when there is no user."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from kin_nb.core.tool_types import ToolError
 
 @dataclass(frozen=True)
 class Question:
-    """`text` and `choices` are the model's words. With `own_words` an answer of the person's own is possible; with
-    `multiple`, several choices are. `call_id`: the tool call that asks, in whose card the question is shown.
+    """A question. The model wrote `text` and `choices`.
 
-    `code`: pieces of Python that the question is about, all of which is shown; `reason`: why that is asked.
+    `own_words`: the user may type another answer. `multiple`: the user may select several choices. `call_id`: the tool
+    call in whose card the question is shown. `code`: Python code that the question is about, shown in full; `reason`: why
+    the user is asked about it.
     """
 
     text: str
@@ -27,12 +28,12 @@ class Question:
 
 
 AskQuestion: TypeAlias = Callable[[Question], Awaitable[str]]
-"""`await ask(question)`: what the person answers, never empty; each chosen choice to the letter, on a line of its own.
+"""`await ask(question)` returns the user's answer, which is never empty. Selected choices are verbatim, one on each line.
 
-Raises ToolError when nobody answers.
+Raises ToolError if there is no answer.
 """
 
 
 async def nobody(question: Question) -> str:  # noqa: ARG001  (an AskQuestion)
-    """Never a hang, never an invented answer."""
+    """Raise ToolError, so that the model neither waits nor gets an invented answer."""
     raise ToolError("Nobody can be asked here. Decide yourself, and say what you assumed.")

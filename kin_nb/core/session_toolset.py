@@ -1,4 +1,4 @@
-"""SessionToolset: the tools of one session, wherever they come from: built in, tool files, skills, MCP servers."""
+"""SessionToolset: the tools of one session: built in, from tool files, of skills, and of MCP servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SessionToolset(Toolset):
         self._remote: dict[str, type[AnyTool]] = {}
 
     def system_prompt(self) -> str:
-        """Raises ConfigError for a prompt that cannot be read."""
+        """Build the system prompt. Raises ConfigError if its file cannot be read."""
         config = self._config
         offered = _SKILL in self.manager.available_tools()
         return build_system_prompt(
@@ -42,11 +42,11 @@ class SessionToolset(Toolset):
         )
 
     def expand(self, prompt: str) -> str:
-        """`/skill:NAME rest` with the skill's text in its place. Raises SkillError for an unknown one."""
+        """Replace `/skill:NAME` at the start of a prompt by the skill's text. Raises SkillError for an unknown skill."""
         return expand_skill(prompt, self.skills) or prompt
 
     def reconfigure(self, config: KinConfig) -> None:
-        """Other settings from now on; tools whose settings are the same keep their state."""
+        """Apply other settings. Tools whose settings have not changed keep their state."""
         if config.mcp_servers != self._config.mcp_servers and self._mcp is not None:
             self._left.append(self._mcp)
             self._mcp = None
@@ -62,27 +62,27 @@ class SessionToolset(Toolset):
         self._remote = {}  # found again, and registered, before the next turn
 
     def reset(self) -> None:
-        """Every tool forgets what it remembers."""
+        """Reset the state of every tool."""
         self.manager.reset_all()
         self.attach_skills(self.manager)
 
     async def connect(self) -> list[str]:
-        """Before each turn. Returns warnings: what could not be used."""
+        """Connect the servers before a turn. Returns warnings about what cannot be used."""
         warnings = [*self._config.warnings, *self.skills.warnings, *self.manager.warnings]
         return [*warnings, *await self._connect()]
 
     async def refresh(self) -> list[str]:
-        """Between the steps of a turn: the tools that servers have added, changed or removed since. Returns warnings."""
+        """Update the servers' tools between the steps of a turn. Returns warnings."""
         if self._mcp is None:
             return []
         return [*await self._mcp.refresh(), *self._offer(self._mcp.tool_classes())]
 
     def server_states(self) -> dict[str, tuple[str, list[str]]]:
-        """By name, each enabled MCP server's state in words and the tools that it lists. Starts nothing."""
+        """Return the state and the tools of each enabled MCP server, by name. Starts no server."""
         return self._mcp.states() if self._mcp is not None else {}
 
     async def aclose(self) -> None:
-        """No server and no child process is left behind; the next turn starts them again."""
+        """Stop all servers and child processes. The next turn starts them again."""
         left, self._left = self._left, []
         for servers in (*left, *filter(None, [self._mcp])):
             await servers.aclose()
@@ -106,14 +106,14 @@ class SessionToolset(Toolset):
         return self.manager.register(found, replacing=before)
 
     def _find(self) -> None:
-        """Skills and tools from wherever the settings say that they are."""
+        """Find the skills and tools in the places that the settings name."""
         config = self._config
         self.skills = SkillManager(config, trusted=config.project_trusted)
         self.manager = ToolManager(config, without=self._unavailable())
         self.attach_skills(self.manager)
 
     def _unavailable(self) -> set[str]:
-        """Tools that this session has nothing for."""
+        """Return the tools that cannot be used in this session."""
         from kin_nb.core.web.search import is_usable  # noqa: PLC0415  (as tools: on first use)
 
         config = self._config
@@ -131,6 +131,6 @@ class SessionToolset(Toolset):
 
 
 def _places(config: KinConfig) -> tuple[object, ...]:
-    """What decides which files are tools and skills: a folder that is trusted now, a mode with skills of its own."""
+    """Return the values that decide where tools and skills are found, to detect changes of trust, mode or settings."""
     folder = (config.effective_workdir, config.layers.trusted)
     return (*folder, config.dmail, config.tool_paths, config.skill_paths, config.enabled_skills, config.disabled_skills)

@@ -1,7 +1,7 @@
 """One turn: the loop of steps (a request, its reply, its tools) until the model asks for no more. Read this first.
 
-Contract: every tool call that enters the history is answered, however `run` ends. Middleware has its word before and
-after each step; what it injects belongs to one request and never to the history.
+Contract: every tool call in the history gets a result, however `run` ends. Middleware is called before and after each
+step; the text that it injects is sent with one request only, and never enters the history.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from kin_nb.core.usage import cost_of, count_reply
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """What the user asks. `sent`: what the model gets in place of `text`, "" for the same; `attached` names that for the card.
+    """A prompt. `sent`: the text that the model gets in place of `text`, if any; `attached` names attachments for the card.
 
-    `key`, `cell_id`: the cell that asks, for the record.
+    `key`, `cell_id`: the cell of the prompt, for the record.
     """
 
     text: str
@@ -67,10 +67,10 @@ class Prompt:
 
 
 class Turn:
-    """The next turn of a conversation. Made: it has a number and a record. Run: everything else."""
+    """The next turn of a conversation. The constructor gives it a number and a record; `run` does everything else."""
 
     def __init__(self, context: TurnContext, prompt: Prompt, begin: Callable[[TurnRecord], TurnRecorder]) -> None:
-        """`begin` gives the turn its number and its record. Raises what that raises."""
+        """`begin` numbers the turn and creates its record. Raises what `begin` raises."""
         self._context, self._prompt = context, prompt
         self._conversation, self._history = context.conversation, context.conversation.history
         self._sent = prompt.sent or prompt.text
@@ -86,9 +86,9 @@ class Turn:
         self._position = len(self._conversation.transcript.turns) - 1
         self._stopped: Stop | None = None
         self._dmail: RecordedDMail | None = None
-        """What the next step begins with."""
+        """The rewind that the next step begins with."""
         self._reminders: list[str] = []
-        """What middleware said before this step: for its request alone, sent or not."""
+        """The notes of middleware before this step, which are sent with its request only."""
 
     async def run(self, emit: Emit) -> None:
         """Run the whole turn. Its record is closed when this ends, however it ends."""
@@ -198,7 +198,7 @@ class Turn:
             await self._request()
 
     async def _request(self, again: str = "") -> None:
-        """Make one request. A reply without a word or a call is asked for once more, with `again`."""
+        """Make one request. After an empty reply, ask once more, with the text `again`."""
         self._history.repair()
         reply = ModelResponse(self._history.fingerprint(), self._history.call_ids)
         notes = [*self._conversation.notes, *self._reminders, self._checkpoints_to_show(), again]
@@ -216,7 +216,7 @@ class Turn:
             await self._run_calls(reply, injected)
 
     async def _receive(self, reply: ModelResponse, injected: str) -> None:
-        """Show what the model says, as it comes. Of a reply that breaks off, or never ends, the text is kept."""
+        """Emit the reply while it streams. Of a broken or endless reply, only the text is kept."""
         chunks = self._context.chunks(_with(injected, self._history.messages))
         try:
             async with aclosing(reply.stream(chunks)) as events:
@@ -263,7 +263,7 @@ class Turn:
         await self._tell(DMailEvent(checkpoint_id=mail.checkpoint.id, message=mail.message))
 
     def _checkpoints_to_show(self) -> str:
-        """What the model is told of its checkpoints; "" where no D-Mail can be sent."""
+        """Return the text for the model about its checkpoints; "" if D-Mails are off."""
         if self._mailbox is None:
             return ""
         self._mailbox.offer(self._conversation.checkpoints.of_steps(self._recorder.record.id))
@@ -278,14 +278,14 @@ class Turn:
     # What is reported and recorded.
 
     async def _tell(self, event: BaseEvent) -> None:
-        """Report `event`, after the warnings that came up before it."""
+        """Emit `event`, after the warnings that came before it."""
         for warning in self._recorded(self._context.new_warnings(())):
             await self._emit(warning)
         self._publish()
         await self._emit(event)
 
     async def _tell_warned(self, event: BaseEvent) -> None:
-        """Report `event`; a warning goes into the record too."""
+        """Emit `event`; a warning is also recorded."""
         if isinstance(event, WarningEvent):
             self._recorder.warn(event.message)
         await self._tell(event)
@@ -304,7 +304,7 @@ class Turn:
         await self._tell(AssistantEvent(content=why.message, stopped_by_middleware=True))
 
     def _publish(self) -> None:
-        """Let the transcript have the record as it is now."""
+        """Update the turn's record in the transcript."""
         self._conversation.transcript.turns[self._position] = self._recorder.record
 
     def _keep(self, reply: ModelResponse, injected: str) -> RecordedStep:
@@ -359,13 +359,13 @@ _STILL_TOO_LONG = (
 
 
 def _stop_of(result: MiddlewareResult) -> Stop:
-    """A program's middleware says what it likes; the record has known reasons only."""
+    """Return the reason for the record, which has only known reasons: a program's middleware may return any."""
     reason = result.stop_reason if result.stop_reason in get_args(StopReason) else "middleware"
     return Stop(result.reason or "stopped by middleware", reason)
 
 
 def _with(injected: str, messages: list[LLMMessage]) -> list[LLMMessage]:
-    """One request's view of the history: a note after the last message's content, which itself stays as it is."""
+    """Return the messages of one request: a copy of the last message has the note added. The history is unchanged."""
     if not injected:
         return messages
     last = messages[-1]

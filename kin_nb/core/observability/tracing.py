@@ -251,9 +251,9 @@ class _AgentTrace:
 
 def _exporting() -> SDKTracerProvider:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  (an extra)
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (likewise)
-    from opentelemetry.sdk.trace import TracerProvider as SDKTracerProvider  # noqa: PLC0415  (likewise)
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  (likewise)
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (an extra)
+    from opentelemetry.sdk.trace import TracerProvider as SDKTracerProvider  # noqa: PLC0415  (an extra)
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  (an extra)
 
     resource = Resource.create()
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
