@@ -56,7 +56,7 @@ def test_what_undo_could_not_restore_is_refused_and_said(kin, server, workspace,
     disk.free()
     undone = kin("run", "--continue", "-p", "/undo")
     assert undone.returncode == 0
-    assert "not covered: " in undone.stdout
+    assert "undo does not restore: " in undone.stdout
 
 
 def test_a_session_that_is_stored_ends_with_0(kin, server, disk):

@@ -328,7 +328,7 @@ async def test_middleware_that_gives_nothing_is_named_too(start, model_server):
     agent = start()
     agent.middleware_pipeline.add(Nothing())
     (error,) = [event for event in await run_turn(agent) if isinstance(event, ErrorEvent)]
-    assert "Nothing.before_turn failed: TypeError: it returned NoneType, not a MiddlewareResult" in error.message
+    assert "Nothing.before_turn failed: TypeError: returned NoneType, expected a MiddlewareResult" in error.message
 
 
 async def test_middleware_that_cannot_be_reset_is_a_warning_and_the_conversation_is_cleared(start, model_server):

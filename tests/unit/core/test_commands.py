@@ -233,7 +233,7 @@ def test_undo_names_the_file_that_the_person_changed_since(talked, workspace):
     [
         ("/redo", "nothing to redo"),
         ("/undo x", "Usage: /undo"),
-        ("/undo 0", "0 turns cannot be undone"),
+        ("/undo 0", "must be 1 or more, got 0"),
         ("/undo 1 2", "Usage"),
     ],
 )
@@ -517,7 +517,7 @@ def test_a_session_that_is_not_stored_is_not_left(config, model_server, workspac
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("gone.json", "gone.json"), ("a.py", "reads .ipynb and .json"), ("bad.json", "no JSON")]
+    ("name", "said"), [("gone.json", "gone.json"), ("a.py", "reads .ipynb and .json"), ("bad.json", "not a JSON document")]
 )
 def test_a_file_that_cannot_be_loaded_changes_nothing(talked, workspace, name, said):
     (workspace / "bad.json").write_text("{")

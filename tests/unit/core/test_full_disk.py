@@ -286,7 +286,7 @@ async def test_a_resume_says_what_the_log_lacks_and_undo_says_it_again(disks, st
         agent = start(make=Agent.resume)
         if not again:
             assert agent.turns[-1].turn < 3
-            assert "could not be written to its end" in agent.journal.warnings[0]
+            assert "is incomplete, because it could not be written" in agent.journal.warnings[0]
             await turn(agent, model_server)
             assert not (agent.log.folder / INCOMPLETE_NAME).exists()
             assert any(line.get("incomplete") for line in read_lines(agent.log.path))

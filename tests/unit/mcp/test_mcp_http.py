@@ -263,7 +263,7 @@ async def test_tls_that_cannot_be_used_is_a_warning_that_says_why(make, web, tmp
         nothing.write_text("not a certificate")
         monkeypatch.setenv("SSL_CERT_FILE", str(nothing))
         example = "https://mcp.example.invalid/mcp"
-        why = f"SSL_CERT_FILE names {nothing}, which cannot be used (it holds no certificate)"
+        why = f"SSL_CERT_FILE names {nothing}, which cannot be used (it contains no certificate)"
         assert await warnings(example) == [f"MCP server test: {example}: {why}. Correct or remove that variable"]
         monkeypatch.setenv("SSL_CERT_FILE", "/no/such.pem")
         assert await warnings(own) == [

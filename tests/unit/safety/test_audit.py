@@ -372,8 +372,8 @@ def test_a_project_may_not_and_hears_of_it(workspace):
     config = KinConfig.load("mine", workdir=workspace)
     assert (config.audit, config.session_logging.encrypt, config.session_logging.key_file) == (True, "key-file", "")
     assert config.session_logging.save_dir == ""
-    refused = [warning for warning in config.warnings if "is the user's to set" in warning]
+    refused = [warning for warning in config.warnings if "can only be set by the user" in warning]
     assert len(refused) == 8
-    assert f"{folder / 'config.toml'}:3: session_logging.encrypt is the user's to set" in "\n".join(refused)
+    assert f"{folder / 'config.toml'}:3: session_logging.encrypt can only be set by the user" in "\n".join(refused)
     mode = load_mode("mine", workspace, trusted=True)
     assert mode.config_overrides == {"session_logging": {}}

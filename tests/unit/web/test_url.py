@@ -58,10 +58,10 @@ def test_an_address_has_one_spelling(written, meant):
         ("http://x.org:25/", "port 25"),
         ("http://x.org:0/", "port 0"),
         ("http://x.org:65536/", "port 65536"),
-        ("http://x.org:port/", "no address"),
+        ("http://x.org:port/", "not the address of a page"),
         ("http://[fe80::1%25eth0]/", "zone"),
-        ("http://[::1", "no address"),
-        ("http://\uff11\uff12\uff17.0.0.1/", "no address"),
+        ("http://[::1", "not the address of a page"),
+        ("http://\uff11\uff12\uff17.0.0.1/", "not the address of a page"),
         ("https://x.org/" + "a" * LONGEST, "at most"),
     ],
 )
