@@ -517,7 +517,8 @@ def test_a_session_that_is_not_stored_is_not_left(config, model_server, workspac
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("gone.json", "gone.json"), ("a.py", "reads .ipynb and .json"), ("bad.json", "not a JSON document")]
+    ("name", "said"),
+    [("gone.json", "gone.json"), ("a.py", "reads .ipynb and .json"), ("bad.json", "not a JSON document")],
 )
 def test_a_file_that_cannot_be_loaded_changes_nothing(talked, workspace, name, said):
     (workspace / "bad.json").write_text("{")

@@ -161,9 +161,7 @@ async def test_a_gzip_body_that_breaks_off_is_said_to_be_cut(web, tool):
     assert (result.cut, result.total) == (False, 0)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "why"), [("gzip", "is not gzip"), ("br", "not asked for"), ("x", "not asked")]
-)
+@pytest.mark.parametrize(("encoding", "why"), [("gzip", "is not gzip"), ("br", "not asked for"), ("x", "not asked")])
 async def test_a_body_that_cannot_be_unpacked_is_said(web, tool, encoding, why):
     with pytest.raises(ToolError, match=why):
         await tool.invoke(url=web.page("/a", "no", "text/plain", content_encoding=encoding))
