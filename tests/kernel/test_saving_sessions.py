@@ -65,7 +65,7 @@ def test_a_session_with_a_name_is_saved_with_the_others(kin, model_server, tmp_p
     path = tmp_path / "mine.ipynb"
     live(kin, path, LOAD, "%%kin\none", "%%kin --session review\ntwo", "y = 1", "%%kin\nthree")
     check_either_way(kin, path, "one", "two", "three")
-    assert set(read_recording(load_notebook(tmp_path / "typed.ipynb")).beside.values()) == {"review"}
+    assert set(read_recording(load_notebook(tmp_path / "typed.ipynb")).session_names.values()) == {"review"}
 
 
 def test_a_session_that_was_resumed_after_a_restart_is_one_session(kin, model_server, tmp_path):

@@ -196,9 +196,7 @@ def test_a_repository_without_the_recorded_commit_is_refused_at_first(lived, tmp
     done = replayed_with_tools(lived.notebook, other, tmp_path / "out")
     assert done.returncode == 1
     said = (done.stdout + done.stderr).strip()
-    assert re.search(
-        r"does not contain the recorded commit: commit [0-9a-f]{12} does not contain the recorded commit\.", said
-    ), said
+    assert re.search(r"does not contain the recorded commit [0-9a-f]{12}\.", said), said
     assert "--workspace PATH" in said
     assert not list((tmp_path / "out").glob("*.ipynb")), "nothing ran"
 

@@ -67,7 +67,7 @@ def test_one_that_lost_a_record_gets_it_back_redacted(live):
 
 def test_saved_again_by_the_notebook_that_has_the_text_it_is_refused_too(live):
     live.command("%kin save --redact ACME")
-    assert live.command("%kin save").startswith("talk.kin.ipynb was saved with redactions (cell 2, turn 1)")
+    assert live.command("%kin save").startswith("Not saved: talk.kin.ipynb was saved with redactions (cell 2, turn 1)")
     assert live.command("%kin save --redact ACME").startswith("Saved ")
     assert live.command("%kin save other").startswith("Saved ")
     assert "ACME" in live.file.with_name("other.ipynb").read_text()

@@ -90,7 +90,7 @@ def test_one_that_was_edited_is_named_without_a_session(pasted):
     pasted.cells[-1]["metadata"]["kin"]["records"][0]["prompt"] = "Other."
     pasted.save()
     pasted.restart()
-    assert pasted.run(pasted.cells[-1]).partition(" from the log: ")[2].startswith("kin-nb save SESSION")
+    assert pasted.run(pasted.cells[-1]).partition(" from the session log: ")[2].startswith("kin-nb save SESSION")
 
 
 def test_what_no_output_can_carry_is_saved_with_its_session(page, monkeypatch):
