@@ -28,7 +28,7 @@ WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.run_notebook")
 GRACE_SECONDS = 10.0
 """Seconds in which a worker that was asked to end has to end its kernel."""
 CONNECT_SECONDS = 30
-"""Seconds to wait for a cluster's scheduler, and for its first worker."""
+"""Seconds that a cluster may be without workers, or without a scheduler that answers."""
 LOOK_SECONDS = 5
 _TAIL = 2000
 

@@ -287,7 +287,7 @@ class _Scope(ast.NodeVisitor):
             self.visit(each)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Visit the class body as part of the statement: its own names are not kept apart."""
+        """Visit all except the class body, which has names of its own."""
         self.binds.add(node.name)
         for each in (*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)):
             self.visit(each)
