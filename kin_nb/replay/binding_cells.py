@@ -224,7 +224,7 @@ def _tree(code: str) -> ast.Module | None:
 def catching_errors(code: str) -> str | None:
     """Wrap code that failed so that it prints its error and ends normally: papermill has no tag for cells that may fail.
 
-    Return None for code that does not compile. The wrapper binds no names of its own.
+    Return None for code that cannot be wrapped, such as code that does not compile. The wrapper binds no names of its own.
     """
     tree = _tree(code)
     if tree is None:

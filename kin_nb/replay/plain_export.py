@@ -462,7 +462,7 @@ def _notebook_cell(plain: PlainCell, ids: Iterator[str]) -> Any:
 
 
 def _drop_metadata(nb: Any, source_nb: Any) -> None:
-    """Return the user's notebook metadata without kin_nb's own; a notebook of the Kin kernel becomes one of the Python kernel."""
+    """Remove kin_nb's metadata, keep the user's; a notebook of the Kin kernel becomes one of the Python kernel."""
     if is_kin_kernel(nb):
         nb["metadata"]["kernelspec"] = dict(_PYTHON3)
     nb["metadata"].pop("kin", None)

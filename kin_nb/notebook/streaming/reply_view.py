@@ -122,7 +122,7 @@ class WidgetReplyView:
             self._timer = asyncio.get_running_loop().call_later(wait, self._draw)
 
     def close(self, whole: Output) -> None:
-        """Show the whole reply. A page that was reloaded misses the update that replaces this output, so the text stays here."""
+        """End the widgets. For a reloaded page, which misses the update that replaces this output, the whole reply stays here."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

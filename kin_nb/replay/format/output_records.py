@@ -100,7 +100,7 @@ def record_id(carried: dict[str, Any]) -> str:
 
 
 def backed_up_records(nb: Any) -> Iterator[dict[str, Any]]:
-    """Data from an output's metadata, unverified: only the shape is checked."""
+    """Yield the records that outputs hold as a backup, unverified: only their shape is checked."""
     for cell in nb["cells"]:
         for output in cell.get("outputs", []):
             metadata = output.get("metadata")

@@ -166,7 +166,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _leaving_out(copy: Path, *, linked: bool) -> Callable[[str, list[str]], set[str]]:
-    """For copytree, ignore build products, the copy itself, kin_nb's own folder with its keys, and pipes, sockets, devices.
+    """Make copytree skip _LEFT_OUT, the copy itself, kin_nb's own folder with its keys, and pipes, sockets, devices.
 
     Folders are identified by inode: any link may have led to them.
     """
