@@ -77,7 +77,7 @@ class CellView:
         """The last warning since the first step: shown with what takes long, until the summary line has all of them."""
 
     def begin(self, record: TurnRecord) -> None:
-        """What went to the model with the prompt."""
+        """Show what was sent to the model with the prompt."""
         for output in [*render_attachments(record), *render_prompt_images(record)]:
             self._progress.take().draw(output, settled=True)
 
@@ -175,7 +175,7 @@ class CellView:
         return ReplyView(self._progress.take(), self._reply_card, self.run)
 
     def _say_what_takes_long(self, event: BaseEvent) -> None:
-        """The model, a compaction, or the calls that have no result yet; not while a person is asked."""
+        """Show in the progress line the model, a compaction, or the running calls; not while the user is asked."""
         match event:
             case StepStartEvent():
                 self._doing(f"step {event.step}: waiting for the model")
@@ -213,13 +213,13 @@ class CellView:
                 self._show_inside(call_id, (call,))
 
     def _show_inside(self, call_id: str, calls: tuple[RecordedCall, ...]) -> None:
-        """What a subagent does, as what its call prints."""
+        """Show a subagent's calls as the live output of its own call."""
         lines = self._inside[call_id]
         lines.update({call.id: subagent_line(call) for call in calls})
         self._show_tail(call_id, "\n".join(lines.values()))
 
     def _answered(self, call_id: str) -> None:
-        """Its place is the call's again, unless its subagent has asked the next question by now."""
+        """Draw the call in its place again, unless its subagent has already asked the next question."""
         self._waiting[call_id] = max(0, self._waiting[call_id] - 1)
         if not self._waiting[call_id]:
             self.draw_call(call_id)
@@ -248,7 +248,7 @@ class CellView:
                 self._asked = True
 
     def _redraw_asked(self) -> None:
-        """The question about the turn is answered: its place is the last call's again."""
+        """Draw the last call again in the place of the answered question about the turn."""
         if self._asked:
             self._asked = False
             display, call = self._calls[self._last_call]

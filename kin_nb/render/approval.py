@@ -152,7 +152,7 @@ def question_block(arguments: Mapping[str, Any], subject: str) -> str | None:
 
 
 def answer_block(output: str) -> str:
-    """The person's words, which may be several lines."""
+    """Return the user's answer, which may have several lines."""
     return f"Answer:\n{indent(output)}" if "\n" in output else f"Answer: {output}"
 
 

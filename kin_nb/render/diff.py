@@ -1,4 +1,4 @@
-"""Unified diffs as text and as HTML, in one column or two: literal + and - in front, colour only on top of that."""
+"""Unified diffs as text and as HTML, in one column or two: lines begin with a literal + or -, color is only added to that."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: i
 
 
 def diff_text(patch: str, *, limit: int | None = None, most: int | None = None) -> str:
-    """The same for a terminal, without colour."""
+    """Return the diff for a terminal, without color."""
     shown, note = truncate_patch(patch, limit, most)
     return reveal_hidden(shown) + note
 
@@ -161,7 +161,7 @@ def _rows(lines: list[DiffLine]) -> Iterator[Html]:
 
 
 def _row(*cells: Html) -> Html:
-    """JupyterLab's stripes would be lost among the colours."""
+    """Make a row with its own background: JupyterLab's stripes would be invisible among the colors."""
     return fill('<tr style="background:none">{}</tr>', join("", cells))
 
 

@@ -1,4 +1,4 @@
-"""Which way this cell's client can answer, and asking by `input()`. Never a hang, never a silent yes."""
+"""Choose the channel on which this cell's client can answer, and ask by `input()`. Never hangs, never approves silently."""
 
 from __future__ import annotations
 
@@ -143,17 +143,17 @@ def draws_widgets(io: CellOutput, run: TapRun) -> bool:
 
 
 def can_answer(io: CellOutput, run: TapRun) -> bool:
-    """Whether a question of ours would reach a person."""
+    """Whether a question would reach the user."""
     return first_channel(io, run) is not Channel.HEADLESS
 
 
 def first_channel(io: CellOutput, run: TapRun) -> Channel:
-    """What to try first, for approvals and questions alike. Raises ConfigError for an unknown KIN_APPROVAL."""
+    """Return the channel to try first, for approvals and questions. Raises ConfigError for an unknown KIN_APPROVAL."""
     return _forced() or (Channel.WIDGET if io.cell_id and run.is_listening else channel_without_widgets(io))
 
 
 def channel_without_widgets(io: CellOutput) -> Channel:
-    """What is left once the cell's client has said that it draws none."""
+    """Return the channel for a client that has reported that it draws no widgets."""
     return Channel.STDIN if io.allow_stdin else Channel.HEADLESS
 
 

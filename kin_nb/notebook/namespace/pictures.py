@@ -1,4 +1,4 @@
-"""Pictures for the model: never larger than it looks at anyway. Pillow makes them smaller where it is installed."""
+"""Pictures for the model: no larger than a model can use. Pillow, where installed, makes them smaller."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _of_webp(content: bytes) -> tuple[int, int] | None:
 
 
 def from_figure(figure: Any) -> tuple[ImageContent | None, str]:
-    """A matplotlib Figure as PNG; or None and the reason."""
+    """Return a matplotlib Figure as PNG; or None and the reason."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     return shrink_to_fit(ImageContent(media_type="image/png", data=base64.b64encode(drawn.getvalue()).decode()))

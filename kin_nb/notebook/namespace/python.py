@@ -56,7 +56,7 @@ class PythonResult(BaseModel):
 
 
 class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
-    """Undo brings back files, not variables: the record says which it has changed."""
+    """Undo restores files, not variables: the record lists the changed variables."""
 
     editable: ClassVar[str] = "code"
     description: ClassVar[str] = "Run Python code in the notebook's namespace"

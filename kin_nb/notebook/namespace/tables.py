@@ -26,7 +26,7 @@ def is_lazy(value: object) -> bool:
 
 
 def is_frame(value: object) -> bool:
-    """It has rows in memory."""
+    """Whether the value is a table with its rows in memory."""
     return any(is_a(value, *kind) for kind in _FRAMES)
 
 

@@ -167,7 +167,7 @@ class VariablesConfig(BaseToolConfig):
 
 
 class Variables(BaseTool[VariablesArgs, VariablesResult, VariablesConfig, BaseToolState]):
-    """Only reads: it looks at types, sizes and schemas. What an object's own code does when looked at is cut short."""
+    """Read types, sizes and schemas. An object's own code that this calls has a time limit."""
 
     description: ClassVar[str] = "List or describe the variables of the notebook that you are in"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
