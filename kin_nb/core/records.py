@@ -217,7 +217,7 @@ TURNS_BEFORE = "turns_before"
 class Ref(Record):
     """A place in a conversation: after the whole record `id` (END), or before its step number `step`, counted from 1.
 
-    Only checkpoints use BEFORE_PROMPT (core/context/checkpoints.py). A record names its parent's place instead.
+    Records never contain BEFORE_PROMPT: they name the parent's place instead. Checkpoints use it (core/context/checkpoints.py).
     """
 
     id: str

@@ -65,7 +65,7 @@ class Traces:
         """Do nothing: a trace covers a turn."""
 
     def close(self) -> None:
-        """Send what is left, and wait up to two seconds. Later spans are lost if the process ends first."""
+        """Send what is left, and wait up to two seconds. Spans that take longer are lost if the process ends first."""
         if self._own is not None:  # its own timeouts do not apply if no server answers
             sending = threading.Thread(target=self._own.shutdown, name="kin_nb-otel", daemon=True)
             sending.start()

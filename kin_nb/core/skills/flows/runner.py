@@ -50,7 +50,7 @@ class FlowRunner:
             node, request = self._following, ""
 
     async def _visit(self, node: FlowNode, request: str) -> Events:
-        """Run the node's turn, and ask again after an invalid choice. Sets the next edge, or the problem."""
+        """Run the node's turn, and ask again after an invalid choice. Sets the next node, or the problem."""
         self._following = None
         prompt = question(node, request)
         for _ in range(1 + _ASKED_AGAIN):
