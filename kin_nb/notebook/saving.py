@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import LiveAgent
     from kin_nb.notebook.notebook_file import NotebookFileWatch
     from kin_nb.notebook.recorded_answers import RecordedAnswers
-    from kin_nb.replay.runner.confined import CheckResult
+    from kin_nb.replay.runner.confined import SaveCheck
 
 
 _WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
@@ -112,7 +112,7 @@ def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: 
 
 def _about_run(
     nb: Any, recording: Recording, target: Path, config: KinConfig, options: SaveOptions, display: Display
-) -> CheckResult:
+) -> SaveCheck:
     """What stops the notebook that was written: by a play of it, for which this waits, or by reading it."""
     from kin_nb.replay.runner.confined import (  # noqa: PLC0415  (on first use)
         ConfinedPlay,

@@ -59,7 +59,7 @@ class FileDiff:
 
 
 @dataclass(frozen=True)
-class Totals:
+class RunTotals:
     """`cost`: USD as text, "" when it is unknown of any part."""
 
     steps: int
@@ -79,7 +79,7 @@ class TurnSide:
     model: str
     outcome: str
     taken_back: bool
-    figures: Totals
+    figures: RunTotals
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class TurnDiff:
 @dataclass(frozen=True)
 class RunDiff:
     turns: tuple[TurnDiff, ...]
-    total_a: Totals
-    total_b: Totals
+    total_a: RunTotals
+    total_b: RunTotals
 
     def cleaned(self, clean: Callable[[str], str]) -> RunDiff:
         """The same without what `clean` takes out of prompts and calls."""
@@ -223,12 +223,12 @@ def _outcome(made: Sequence[FileChange]) -> FileOutcome:
     return FileOutcome(sum(c[0] for c in counted), sum(c[1] for c in counted), last.after, last.after_mode)
 
 
-def _total(records: Sequence[SessionRecord]) -> Totals:
+def _total(records: Sequence[SessionRecord]) -> RunTotals:
     """Of turns, and of compactions between them."""
     turns = [record for record in records if isinstance(record, TurnRecord)]
     paid = [record for record in records if isinstance(record, Sent)]
     costs = [_usd(record.cost) for record in paid if isinstance(record, TurnRecord) or record.cost]
-    return Totals(
+    return RunTotals(
         steps=sum(len(turn.steps) for turn in turns),
         calls=sum(len(turn.calls) for turn in turns),
         files=len({change.path for turn in turns for call in turn.calls for change in call.files}),
@@ -332,14 +332,14 @@ def _outcome_text(side: TurnSide | None) -> str:
     return f"{side.outcome}{', undone' if side.taken_back else ''}" if side else "no such turn"
 
 
-def _total_rows(a: Totals | None, b: Totals | None, width: int) -> Iterator[str]:
+def _total_rows(a: RunTotals | None, b: RunTotals | None, width: int) -> Iterator[str]:
     for label, field in _NUMBERS.items():
         shown = [f"{getattr(figures, field):,}" if figures else "" for figures in (a, b)]
         yield _row(width, label, shown[0], shown[1])
     yield _row(width, "cost", _cost(a), _cost(b))
 
 
-def _cost(figures: Totals | None) -> str:
+def _cost(figures: RunTotals | None) -> str:
     if figures is None:
         return ""
     return f"${figures.cost}" if figures.cost else "unknown"

@@ -259,7 +259,7 @@ def _memory() -> int:
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class SaveCheck:
     """`played`: to its end. `stops`: something was found that stops a replay, by a play or by reading."""
 
     lines: list[str]
@@ -267,16 +267,16 @@ class CheckResult:
     played: bool = False
 
 
-def report_without_play(read: Preflight, shown: str, why: str = "") -> CheckResult:
+def report_without_play(read: Preflight, shown: str, why: str = "") -> SaveCheck:
     """`shown`: the notebook as it was named. `why` it was not played, "" where that was not wanted."""
     not_run = f"Not played after saving: {why.rstrip('.')}." if why else "Not run after saving."
     check = f"{not_run} To play it once in a copy{', unconfined' if why else ''}: {_check(shown)}"
-    return CheckResult([*read.lines(), check], stops=bool(read.stops))
+    return SaveCheck([*read.lines(), check], stops=bool(read.stops))
 
 
 def play_and_report(
     play: ConfinedPlay, read: Preflight, shown: str, clean: Callable[[str], str], on_cell: OnCell
-) -> CheckResult:
+) -> SaveCheck:
     """`clean` takes out of a text what a save takes out. Ctrl-C ends the play; the saved file stays."""
     try:
         played = play.run(on_cell)
@@ -297,9 +297,9 @@ def play_and_report(
     own = played.failure is not None and not lacks
     line = clean(describe_play(shown_play, play.seconds, lacks))
     if played.is_complete:
-        return CheckResult([line, *read.notes], stops=False, played=True)
+        return SaveCheck([line, *read.notes], stops=False, played=True)
     left = read.lines(beyond=_last_known(played, own=own))
-    return CheckResult([f"{line} To play it whole: {_check(shown)}", *left], stops=own or bool(read.stops))
+    return SaveCheck([f"{line} To play it whole: {_check(shown)}", *left], stops=own or bool(read.stops))
 
 
 def file_exists(path: Path, name: str) -> bool:

@@ -19,7 +19,7 @@ from typing import IO, Any
 from kin_nb.core.interrupts import run_interruptible
 from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.results import NotebookResult, as_json, from_json, result_from_json
+from kin_nb.replay.runner.results import ReplayResult, as_json, from_json, result_from_json
 from kin_nb.replay.runner.run_notebook import Request
 from kin_nb.replay.saving.privacy import known_secrets
 
@@ -32,21 +32,19 @@ CONNECT_SECONDS = 30
 LOOK_SECONDS = 5
 _TAIL = 2000
 
-OnResult = Callable[[NotebookResult], None]
+OnResult = Callable[[ReplayResult], None]
 
 
-def replay_many(
-    requests: Sequence[Request], jobs: int, timeout: float | None, on_row: OnResult
-) -> list[NotebookResult]:
+def replay_many(requests: Sequence[Request], jobs: int, timeout: float | None, on_row: OnResult) -> list[ReplayResult]:
     """The rows, in the requests' order; `on_row` gets each as it comes. `timeout`: seconds for each notebook.
 
     No process is left, also when it is interrupted: raises as core.interrupts.run_interruptible.
     """
 
-    async def all_of_them() -> list[NotebookResult]:
+    async def all_of_them() -> list[ReplayResult]:
         free = asyncio.Semaphore(jobs)
 
-        async def one(request: Request) -> NotebookResult:
+        async def one(request: Request) -> ReplayResult:
             async with free:
                 row = await _in_process(request, timeout)
             on_row(row)
@@ -59,12 +57,12 @@ def replay_many(
     return run_interruptible(all_of_them())
 
 
-def replay_in_process(request: Request, timeout: float | None) -> NotebookResult:
+def replay_in_process(request: Request, timeout: float | None) -> ReplayResult:
     """One of them, on any thread."""
     return run_interruptible(_in_process(request, timeout))
 
 
-async def _in_process(request: Request, seconds: float | None) -> NotebookResult:
+async def _in_process(request: Request, seconds: float | None) -> ReplayResult:
     with tempfile.TemporaryFile() as stderr:
         try:
             process = await asyncio.create_subprocess_exec(
@@ -75,18 +73,18 @@ async def _in_process(request: Request, seconds: float | None) -> NotebookResult
                 start_new_session=True,  # a group that can be ended as a whole
             )
         except OSError as error:
-            return NotebookResult.failed(request.notebook, f"its process cannot be started: {error.strerror}")
+            return ReplayResult.failed(request.notebook, f"its process cannot be started: {error.strerror}")
         try:
             async with asyncio.timeout(seconds):
                 stdout, _ = await process.communicate(as_json(request).encode())
         except TimeoutError:
-            return NotebookResult.failed(request.notebook, f"it took longer than {seconds:g} s and was stopped")
+            return ReplayResult.failed(request.notebook, f"it took longer than {seconds:g} s and was stopped")
         finally:
             await _end(process)
         return _row(request, process.returncode or 0, stdout, stderr)
 
 
-def _row(request: Request, code: int, stdout: bytes, stderr: IO[bytes]) -> NotebookResult:
+def _row(request: Request, code: int, stdout: bytes, stderr: IO[bytes]) -> ReplayResult:
     if code == 0:
         with suppress(ValueError):
             row = result_from_json(stdout)
@@ -96,7 +94,7 @@ def _row(request: Request, code: int, stdout: bytes, stderr: IO[bytes]) -> Noteb
     stderr.seek(max(0, size - _TAIL))
     last = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
     how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}" if code else "gave no report"
-    return NotebookResult.failed(
+    return ReplayResult.failed(
         request.notebook, f"its process {how}{': ' if last else ''}{one_line(known_secrets()(last), 300)}"
     )
 
@@ -123,7 +121,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 def replay_on_dask(
     address: str, requests: Sequence[Request], timeout: float | None, on_row: OnResult
-) -> list[NotebookResult]:
+) -> list[ReplayResult]:
     """As many.replay_many. A task that fails or whose worker dies is a failed row.
 
     Paths have to mean the same to the workers. Raises ReplayError when `distributed` is not installed, or no scheduler answers
@@ -144,12 +142,12 @@ def replay_on_dask(
         if not threads:
             raise ReplayError(f"The Dask cluster at {address} has no workers.\nStart one: dask worker {address}")
         limit = None if timeout is None else CONNECT_SECONDS + timeout * len(requests)
-        rows: dict[int, NotebookResult] = {}
+        rows: dict[int, ReplayResult] = {}
         for n, future in _as_they_come(distributed, client, requests, timeout, threads, limit):
             rows[n] = _row_of_task(requests[n].notebook, future)
             on_row(rows[n])
     return [
-        rows.get(n) or NotebookResult.failed(request.notebook, "no worker of the cluster answered in time")
+        rows.get(n) or ReplayResult.failed(request.notebook, "no worker of the cluster answered in time")
         for n, request in enumerate(requests)
     ]
 
@@ -198,8 +196,8 @@ def run_request(request: str, timeout: float | None) -> str:
     return as_json(replay_in_process(from_json(Request, request), timeout))
 
 
-def _row_of_task(notebook: str, future: Any) -> NotebookResult:
+def _row_of_task(notebook: str, future: Any) -> ReplayResult:
     try:
         return result_from_json(future.result())
     except Exception as error:  # noqa: BLE001  (whatever became of the task or its worker)
-        return NotebookResult.failed(notebook, f"on the cluster: {type(error).__name__}: {one_line(str(error), 300)}")
+        return ReplayResult.failed(notebook, f"on the cluster: {type(error).__name__}: {one_line(str(error), 300)}")

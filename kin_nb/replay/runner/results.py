@@ -308,7 +308,7 @@ _WORDS = {0: "same", 3: "drift", 1: "failed"}
 
 
 @dataclass(frozen=True)
-class NotebookResult:
+class ReplayResult:
     """One notebook as it was named. `error`: why there is no `report`, or "" when there is one."""
 
     notebook: str
@@ -317,11 +317,11 @@ class NotebookResult:
     report: ReplayReport | None = None
 
     @classmethod
-    def of(cls, notebook: str, report: ReplayReport) -> NotebookResult:
+    def of(cls, notebook: str, report: ReplayReport) -> ReplayResult:
         return cls(notebook, report.exit_code, report=report)
 
     @classmethod
-    def failed(cls, notebook: str, error: str) -> NotebookResult:
+    def failed(cls, notebook: str, error: str) -> ReplayResult:
         return cls(notebook, 1, error)
 
     @property
@@ -341,21 +341,21 @@ class ReplayDocument:
     """`kin-nb replay --report json`."""
 
     exit_code: int
-    notebooks: tuple[NotebookResult, ...]
+    notebooks: tuple[ReplayResult, ...]
 
 
-def worst_exit_code(rows: Sequence[NotebookResult]) -> int:
+def worst_exit_code(rows: Sequence[ReplayResult]) -> int:
     return max((row.exit_code for row in rows), key=_SEVERITY.index, default=0)
 
 
-def results_json(rows: Sequence[NotebookResult]) -> str:
+def results_json(rows: Sequence[ReplayResult]) -> str:
     """One document: `exit_code`, and `notebooks` in the order in which they were named."""
     return as_json(ReplayDocument(worst_exit_code(rows), tuple(rows)), indent=2)
 
 
-def result_from_json(text: bytes | str) -> NotebookResult:
+def result_from_json(text: bytes | str) -> ReplayResult:
     """Read a result. Raises ValueError."""
-    row = from_json(NotebookResult, text)
+    row = from_json(ReplayResult, text)
     if row.exit_code not in _SEVERITY:
         raise ValueError(f"{row.exit_code} is not an exit code of a notebook")
     return row
@@ -375,7 +375,7 @@ def from_json(kind: type[T], text: bytes | str) -> T:
     return made
 
 
-def results_table(rows: Sequence[NotebookResult]) -> str:
+def results_table(rows: Sequence[ReplayResult]) -> str:
     """A line for each notebook, and one that counts them."""
     names = [one_line(row.notebook, 1000) for row in rows]
     width = max(map(len, names))
@@ -394,7 +394,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def junit_xml(rows: Sequence[NotebookResult]) -> str:
+def junit_xml(rows: Sequence[ReplayResult]) -> str:
     """A `testsuite` for each notebook; in it a `testcase` for each cell that was compared, each call and each undo.
 
     Drift is a `failure` and an error or a refusal an `error`, each with its detail; what this run did not come to is
@@ -414,7 +414,7 @@ def junit_xml(rows: Sequence[NotebookResult]) -> str:
     return data.decode("ascii")
 
 
-def _cases(row: NotebookResult) -> Iterator[ET.Element]:
+def _cases(row: ReplayResult) -> Iterator[ET.Element]:
     report = row.report
     if report is None or report.error:
         yield _case(row, "the notebook", "error", report.error if report else row.error)
@@ -446,7 +446,7 @@ def _named_apart(cases: Iterable[ET.Element]) -> Iterator[ET.Element]:
         yield case
 
 
-def _case(row: NotebookResult, name: str, verdict: str, detail: str, kind: str = "") -> ET.Element:
+def _case(row: ReplayResult, name: str, verdict: str, detail: str, kind: str = "") -> ET.Element:
     case = ET.Element("testcase", name=_text(name), classname=_text(row.notebook))
     detail = _text(detail)
     match verdict:

@@ -43,8 +43,8 @@ from kin_nb.replay.runner.execution import CellProgress, OnProgress, failure_of,
 from kin_nb.replay.runner.options import REPLAY_LINE, ReplayOptions, inject_parameters
 from kin_nb.replay.runner.results import (
     CellResult,
-    NotebookResult,
     ReplayReport,
+    ReplayResult,
     as_json,
     call_results,
     from_json,
@@ -261,18 +261,18 @@ class Request:
     folder: str
 
 
-def notebook_result(notebook: str, options: ReplayOptions, on_progress: OnProgress | None = None) -> NotebookResult:
+def notebook_result(notebook: str, options: ReplayOptions, on_progress: OnProgress | None = None) -> ReplayResult:
     """Whatever is wrong with the notebook is in the row, without secrets."""
     path, secrets = Path(notebook), known_secrets()
     try:
-        return NotebookResult.of(notebook, replay_notebook(path, options, on_progress, secrets))
+        return ReplayResult.of(notebook, replay_notebook(path, options, on_progress, secrets))
     except ReplayError as error:
-        return NotebookResult.failed(notebook, secrets(str(error).removeprefix(f"{path.name}: ")))
+        return ReplayResult.failed(notebook, secrets(str(error).removeprefix(f"{path.name}: ")))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return NotebookResult.failed(notebook, f"{where}{error.strerror or error}")
+        return ReplayResult.failed(notebook, f"{where}{error.strerror or error}")
     except Exception as error:  # noqa: BLE001  (one notebook is never the end of the others)
-        return NotebookResult.failed(notebook, one_line(secrets(f"{type(error).__name__}: {error}"), 300))
+        return ReplayResult.failed(notebook, one_line(secrets(f"{type(error).__name__}: {error}"), 300))
 
 
 def replay_request() -> None:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from kin_nb.replay.run_diff import compare_runs
-from kin_nb.replay.runner.results import CallResult, CellResult, NotebookResult, ReplayReport, UndoResult, junit_xml
+from kin_nb.replay.runner.results import CallResult, CellResult, ReplayReport, ReplayResult, UndoResult, junit_xml
 from tests.unit.replay.sessions import recording, turn
 
 REPORT = ReplayReport(
@@ -31,7 +31,7 @@ REPORT = ReplayReport(
 )
 
 
-def suite(*rows: NotebookResult) -> ET.Element:
+def suite(*rows: ReplayResult) -> ET.Element:
     return ET.fromstring(junit_xml(rows))
 
 
@@ -41,7 +41,7 @@ def outcome(case: ET.Element) -> tuple[str | None, str, str]:
 
 
 def test_each_compared_cell_call_and_undo_is_a_case_with_its_detail():
-    found = suite(NotebookResult.of("a/x.ipynb", REPORT))
+    found = suite(ReplayResult.of("a/x.ipynb", REPORT))
     assert [outcome(case) for case in found.iter("testcase")] == [
         ("cell 1", "passed", ""),
         ("cell 3", "failure", "line 1"),
@@ -58,7 +58,7 @@ def test_each_compared_cell_call_and_undo_is_a_case_with_its_detail():
 
 
 def test_text_that_need_not_be_the_same_passes_and_is_told():
-    found = suite(NotebookResult.of("x.ipynb", replace(REPORT, fail_on="effect")))
+    found = suite(ReplayResult.of("x.ipynb", replace(REPORT, fail_on="effect")))
     told = {name: (tag, text) for name, tag, text in map(outcome, found.iter("testcase"))}
     assert told["cell 3"] == ("system-out", "differs: line 1")
     assert told["undo after turn 1"][0] == "failure"
@@ -66,8 +66,8 @@ def test_text_that_need_not_be_the_same_passes_and_is_told():
 
 def test_a_notebook_that_could_not_run_is_an_error_and_the_others_are_there():
     found = suite(
-        NotebookResult.failed("gone.ipynb", "it is gone"),
-        NotebookResult.of("x.ipynb", replace(REPORT, error="cell 4: it broke")),
+        ReplayResult.failed("gone.ipynb", "it is gone"),
+        ReplayResult.of("x.ipynb", replace(REPORT, error="cell 4: it broke")),
     )
     first, second = found.findall("testsuite")
     assert [outcome(case) for case in first] == [("the notebook", "error", "it is gone")]
@@ -78,14 +78,14 @@ def test_a_notebook_that_could_not_run_is_an_error_and_the_others_are_there():
 @pytest.mark.parametrize(("error", "tag"), [("cell 4: it broke", "skipped"), ("", "failure")])
 def test_a_call_that_never_came_is_a_failure_unless_the_run_stopped(error, tag):
     report = replace(REPORT, cells=(), undos=(), calls=(CallResult(1, 1, "bash", "not run", "why"),), error=error)
-    assert [outcome(case)[1] for case in suite(NotebookResult.of("x.ipynb", report)).iter("testcase")][-1] == tag
+    assert [outcome(case)[1] for case in suite(ReplayResult.of("x.ipynb", report)).iter("testcase")][-1] == tag
     assert report.exit_code == (1 if error else 3)
 
 
 def test_a_live_run_has_a_case_for_each_turn():
     live = compare_runs(recording(turn(1, "first")), recording(turn(1, "first"), turn(2, "second")))
     report = ReplayReport("live", Path("x.ipynb"), (), (), (), live=live)
-    cases = [outcome(case)[:2] for case in suite(NotebookResult.of("x.ipynb", report)).iter("testcase")]
+    cases = [outcome(case)[:2] for case in suite(ReplayResult.of("x.ipynb", report)).iter("testcase")]
     assert cases == [("turn 1", "passed"), ("turn 2, only now", "failure")]
     assert report.exit_code == 3
 
@@ -93,6 +93,6 @@ def test_a_live_run_has_a_case_for_each_turn():
 def test_a_usual_reader_reads_it():
     junitparser = pytest.importorskip("junitparser")
     read = junitparser.JUnitXml.fromstring(
-        junit_xml([NotebookResult.of("x.ipynb", REPORT), NotebookResult.failed("y.ipynb", "gone")])
+        junit_xml([ReplayResult.of("x.ipynb", REPORT), ReplayResult.failed("y.ipynb", "gone")])
     )
     assert (read.tests, read.failures, read.errors, read.skipped) == (8, 3, 2, 1)

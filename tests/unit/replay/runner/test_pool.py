@@ -21,8 +21,8 @@ from kin_nb.replay.runner.pool import replay_in_process, replay_many
 from kin_nb.replay.runner.results import (
     CallResult,
     CellResult,
-    NotebookResult,
     ReplayReport,
+    ReplayResult,
     as_json,
     result_from_json,
     results_json,
@@ -55,7 +55,7 @@ def script(tmp_path: Path, text: str, monkeypatch) -> Request:
 
 
 def test_of_many_the_worst_is_an_error_then_drift():
-    rows = {code: NotebookResult("x", code) for code in (0, 1, 3)}
+    rows = {code: ReplayResult("x", code) for code in (0, 1, 3)}
     assert worst_exit_code([rows[0], rows[3], rows[0]]) == 3
     assert worst_exit_code([rows[3], rows[1], rows[3]]) == 1
     assert (worst_exit_code([rows[0]]), worst_exit_code([])) == (0, 0)
@@ -65,12 +65,12 @@ def test_a_row_comes_back_as_it_was():
     report = ReplayReport(
         "playback", Path("x"), (CellResult(1, "differs", "é\ud83d"),), (), (CallResult(1, 1, "b", "text"),)
     )
-    for row in (NotebookResult.of("a.ipynb", report), NotebookResult.failed("a.ipynb", "gone")):
+    for row in (ReplayResult.of("a.ipynb", report), ReplayResult.failed("a.ipynb", "gone")):
         assert result_from_json(as_json(row)) == row
 
 
 def test_the_document_has_every_notebook_in_order_and_the_worst_code():
-    rows = [NotebookResult.failed("b.ipynb", "gone"), NotebookResult("a.ipynb", 0)]
+    rows = [ReplayResult.failed("b.ipynb", "gone"), ReplayResult("a.ipynb", 0)]
     said = results_json(rows)
     assert said.index("b.ipynb") < said.index("a.ipynb")
     assert said.startswith('{\n  "exit_code": 1')
@@ -80,9 +80,9 @@ def test_the_table_says_of_each_what_is_wrong_and_counts():
     drifted = ReplayReport("tools", Path("x"), (), (), (CallResult(1, 2, "bash", "effect", "exit code"),))
     said = results_table(
         [
-            NotebookResult("long-name.ipynb", 0),
-            NotebookResult.of("b.ipynb", drifted),
-            NotebookResult.failed("c.ipynb", "two\nlines"),
+            ReplayResult("long-name.ipynb", 0),
+            ReplayResult.of("b.ipynb", drifted),
+            ReplayResult.failed("c.ipynb", "two\nlines"),
         ]
     )
     assert said.splitlines() == [
@@ -108,8 +108,8 @@ class Terminal(io.StringIO):
 def test_progress_is_one_line_on_a_terminal_and_a_line_each_elsewhere(monkeypatch, stream, says):
     monkeypatch.setattr(sys, "stderr", stream())
     told = ProgressCounter(2)
-    told(NotebookResult("a.ipynb", 0))
-    told(NotebookResult.failed("b.ipynb", "gone"))
+    told(ReplayResult("a.ipynb", 0))
+    told(ReplayResult.failed("b.ipynb", "gone"))
     told.end()
     assert sys.stderr.getvalue() == says
 
@@ -123,7 +123,7 @@ def test_each_has_a_kernel_of_its_own_and_rows_come_in_the_order_of_the_requests
         tmp_path / "broken.ipynb",
         write(tmp_path / "kills.ipynb", "import os; os.kill(os.getpid(), 9)"),
     ]
-    told: list[NotebookResult] = []
+    told: list[ReplayResult] = []
     rows = replay_many([request(path) for path in paths], 2, None, told.append)
     assert [row.notebook for row in rows] == [path.name for path in paths]
     assert [row.exit_code for row in rows] == [0, 1, 1, 1], [row.summary for row in rows]
@@ -146,7 +146,7 @@ def test_each_has_a_kernel_of_its_own_and_rows_come_in_the_order_of_the_requests
     ],
 )
 def test_a_worker_that_dies_or_prints_rubbish_is_a_failed_row(tmp_path, monkeypatch, text, says):
-    assert replay_in_process(script(tmp_path, text, monkeypatch), None) == NotebookResult.failed("a.ipynb", says)
+    assert replay_in_process(script(tmp_path, text, monkeypatch), None) == ReplayResult.failed("a.ipynb", says)
 
 
 def test_a_program_that_cannot_be_started_is_a_failed_row(monkeypatch, tmp_path):
