@@ -18,7 +18,7 @@ from kin_nb.replay.runner.execution import CellProgress
 from kin_nb.replay.runner.options import ReplayOptions, output_folders, select_notebooks
 from kin_nb.replay.runner.pool import replay_many, replay_on_dask
 from kin_nb.replay.runner.results import (
-    NotebookResult,
+    ReplayResult,
     ReplayReport,
     junit_xml,
     results_json,
@@ -84,7 +84,7 @@ def _output(folder: Path | None) -> Iterator[Path]:
         raise
 
 
-def _here(path: Path, options: ReplayOptions) -> NotebookResult:
+def _here(path: Path, options: ReplayOptions) -> ReplayResult:
     say(f"{path}: {_GOING[options.mode]}")
     row = notebook_result(str(path), options, StepPrinter(live=options.live, secrets=known_secrets()))
     if row.report is None:
@@ -94,7 +94,7 @@ def _here(path: Path, options: ReplayOptions) -> NotebookResult:
     return row
 
 
-def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: BatchOptions) -> list[NotebookResult]:
+def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: BatchOptions) -> list[ReplayResult]:
     """Each in a process of its own. Then a cell may take as long as its notebook may."""
     here = str(Path.cwd())
     requests = []
@@ -121,7 +121,7 @@ class ProgressCounter:
         self._count, self._done, self._codes = count, 0, {0: 0, 3: 0, 1: 0}
         self._terminal = sys.stderr.isatty()
 
-    def __call__(self, row: NotebookResult) -> None:
+    def __call__(self, row: ReplayResult) -> None:
         self._done += 1
         self._codes[row.exit_code] += 1
         if self._terminal:
@@ -136,7 +136,7 @@ class ProgressCounter:
             sys.stderr.write("\n")
 
 
-def _print(rows: Sequence[NotebookResult], how: BatchOptions, out: Path, *, told: bool) -> None:
+def _print(rows: Sequence[ReplayResult], how: BatchOptions, out: Path, *, told: bool) -> None:
     """`told`: each notebook's report was already printed when it arrived."""
     if how.report == "json":
         say(results_json(rows))
@@ -152,7 +152,7 @@ def _print(rows: Sequence[NotebookResult], how: BatchOptions, out: Path, *, told
             say(f"{results_table(rows)}\nExecuted notebooks: {out}")
 
 
-def _complain(path: Path, row: NotebookResult) -> None:
+def _complain(path: Path, row: ReplayResult) -> None:
     said = row.error if row.error.startswith(path.name) else f"{path}: {row.error}"
     print(said, file=sys.stderr)  # noqa: T201
 
