@@ -18,8 +18,8 @@ from kin_nb.replay.runner.execution import CellProgress
 from kin_nb.replay.runner.options import ReplayOptions, output_folders, select_notebooks
 from kin_nb.replay.runner.pool import replay_many, replay_on_dask
 from kin_nb.replay.runner.results import (
-    ReplayResult,
     ReplayReport,
+    ReplayResult,
     junit_xml,
     results_json,
     results_table,
