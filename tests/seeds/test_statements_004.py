@@ -75,7 +75,7 @@ async def test_a_session_goes_through_json_and_back(model_server, trusted):
 
 async def test_a_shell_command_has_thirty_seconds(agent):
     assert BashConfig().default_timeout == 30
-    assert "30 when absent" in json.dumps(ToolRegistry(agent.tool_manager).get_tool("bash").get_parameters())
+    assert "default 30" in json.dumps(ToolRegistry(agent.tool_manager).get_tool("bash").get_parameters())
 
 
 async def test_a_result_holds_a_part_of_a_large_file(agent, workspace):

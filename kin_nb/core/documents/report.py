@@ -80,7 +80,9 @@ def _turn_lines(turn: TurnRecord, whole: Container[str]) -> list[str]:
     outcome = f"{turn.outcome}: {why}" if why else turn.outcome
     took = f"{turn.milliseconds / 1000:.1f} s" if turn.milliseconds else ""
     tokens = f"{turn.prompt_tokens + turn.completion_tokens:,} tokens"
-    lines.append(f"   {_joined(outcome, _count(len(turn.steps), 'step'), tokens, _cost(total_cost([turn])), took)}")
+    lines.append(
+        f"   {_joined(outcome, _count(len(turn.steps), 'model request'), tokens, _cost(total_cost([turn])), took)}"
+    )
     return lines
 
 

@@ -101,7 +101,7 @@ def test_rules_of_ones_own_say_what_may_differ_and_a_bad_one_stops_before_anythi
     (workspace / "bad.toml").write_text("[[rule]]\nname = 'n'\ndescription = 'all'\npattern = '.*'\n")
     done = kin("replay", "a.ipynb", "--rules", "bad.toml", "--output-dir", "none")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "bad.toml:4: rule n: pattern: it matches the empty text, so everywhere.\n"
+    assert done.stderr == "bad.toml:4: rule n: pattern: it matches the empty text, and so everywhere.\n"
     assert not (workspace / "none").exists()
 
 
@@ -155,4 +155,4 @@ def test_what_cannot_be_replayed_is_said_with_what_to_do(save, kin, workspace):
     assert "Restore it from a copy" in says["cut.ipynb"]
     assert "no recording" in says["foreign.ipynb"]
     assert "pdate kin_nb" in says["later.ipynb"]
-    assert "gone not found.\nGive it: kin-nb replay --workspace PATH" in says["nowhere.ipynb"]
+    assert "gone not found. ⏎ Give it: kin-nb replay --workspace PATH" in says["nowhere.ipynb"]

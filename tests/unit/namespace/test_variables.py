@@ -31,7 +31,7 @@ def test_all_lists_modules_functions_and_classes_too(shell, told):
 
 
 def test_an_empty_namespace_is_said(told):
-    assert told("variables") == "There are no variables yet."
+    assert told("variables") == "No variables yet."
 
 
 def test_a_long_table_is_cut_and_says_by_how_much(shell, told):

@@ -190,7 +190,7 @@ def test_a_session_that_ended_before_its_first_record_was_whole_hides_no_older_o
     os.utime(path, (2**31, 2**31))
     assert [summary.id for summary in store.list()] == ["aaaa-1"]
     assert store.find("latest", Path("/w")).id == "aaaa-1"
-    with pytest.raises(SessionNotFoundError, match="no session of"):
+    with pytest.raises(SessionNotFoundError, match="No sessions of"):
         store.find("latest", Path("/elsewhere"))
     other_key()
     assert [summary.id for summary in store.list()] == ["aaaa-1"]

@@ -168,7 +168,7 @@ def test_latest_and_nothing_mean_the_newest_of_this_workspace(store, write_sessi
     assert store.find("latest", tmp_path / "here").id == "aaaa-1"
     assert store.find("", tmp_path / "here").id == "aaaa-1"
     assert store.find().id == "bbbb-1"
-    with pytest.raises(SessionNotFoundError, match=r"no session of .*nowhere"):
+    with pytest.raises(SessionNotFoundError, match=r"No sessions of .*nowhere"):
         store.find("latest", tmp_path / "nowhere")
 
 

@@ -128,7 +128,7 @@ def test_slash_resume_takes_up_the_session_that_it_is_in_once_that_went_on_elsew
             runner.run(run_turn(agent, prompt))
             runner.run(agent.aclose())
             name = agent.session_id
-        with pytest.raises(CommandError, match="is this one"):
+        with pytest.raises(CommandError, match="is the current one"):
             resume(host, [name])
         with pytest.raises(SessionContinuedElsewhereError):
             runner.run(run_turn(host.agent, "three"))

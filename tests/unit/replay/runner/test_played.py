@@ -18,7 +18,7 @@ from kin_nb.replay.runner.confined import (
 from kin_nb.replay.saving.preflight import Preflight
 from tests.unit.replay.sessions import recording, turn
 
-READ = Preflight(((3, "a.csv is not there"), (6, "no cell above it defines `x`")), ("Cell 4 never ran here.",))
+READ = Preflight(((3, "a.csv does not exist"), (6, "no cell above it defines `x`")), ("Cell 4 never ran here.",))
 GONE = CellFailure("FileNotFoundError", "[Errno 2] No such file or directory: 'sales.csv'")
 GIT_LOG = "Command '['git', 'log']' returned non-zero exit status 128."
 
