@@ -232,10 +232,7 @@ class Agent(AgentParts):
             self._change(config, mode)
 
     def switch_config(self, config: KinConfig) -> None:
-        """Use another model or other settings from the next request on; the conversation is kept.
-
-        Raises ConfigError; nothing is changed in that case.
-        """
+        """Use other settings (or model) from the next request on. Raises ConfigError, and then nothing is changed."""
         self._change(config, self.mode)
 
     async def reload_with_initial_messages(
