@@ -74,7 +74,7 @@ def test_show_tells_the_newest_turn_by_turn_or_the_one_that_is_named(kin, two):
     done = kin("sessions", "show", two[1][:6])
     assert done.returncode == 0
     assert done.stdout.startswith(f"Session {two[1]}\nin ")
-    assert "1. What is x?\n   read_file\n   done · 2 steps" in done.stdout
+    assert "1. What is x?\n   read_file\n   done · 2 model requests" in done.stdout
 
 
 def test_show_as_json_is_the_whole_document(kin, two):
