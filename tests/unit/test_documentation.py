@@ -115,3 +115,14 @@ async def test_the_program_runs(model_server, home, capsys):
     model_server.enqueue("An empty folder.")
     await scope["main"]()
     assert capsys.readouterr().out == "An empty folder."
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/explanation/architecture.md"])
+def test_each_module_that_a_map_names_exists(page):
+    """A name may be short ("player.py"): then some module of the package or of the tests has it."""
+    modules = [
+        path.relative_to(ROOT).as_posix() for folder in ("kin_nb", "tests") for path in (ROOT / folder).rglob("*.py")
+    ]
+    named = set(re.findall(r"[\w/]+\.py\b", (ROOT / page).read_text(encoding="utf-8")))
+    assert named
+    assert [name for name in named if not any(f"/{module}".endswith(f"/{name}") for module in modules)] == []
