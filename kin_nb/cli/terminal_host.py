@@ -108,16 +108,9 @@ class TerminalHost:
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
-        from kin_nb.replay.book import Book  # noqa: PLC0415
-        from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
-        from kin_nb.replay.playback.player import resume_from  # noqa: PLC0415
+        from kin_nb.replay.playback.player import resume_from_file  # noqa: PLC0415
 
-        book = Book.collect(load_notebook(path))
-
-        def begin(agent: Agent) -> None:
-            resume_from(agent, book, book.head())
-
-        return begin
+        return resume_from_file(path)
 
     def take(self, agent: Agent) -> None:
         before, self.agent = self.agent, agent

@@ -196,16 +196,9 @@ class NotebookHost:
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
-        from kin_nb.replay.book import Book  # noqa: PLC0415  (/load only)
-        from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
-        from kin_nb.replay.playback.player import resume_from  # noqa: PLC0415
+        from kin_nb.replay.playback.player import resume_from_file  # noqa: PLC0415  (/load only)
 
-        book = Book.collect(load_notebook(path))
-
-        def begin(agent: Agent) -> None:
-            resume_from(agent, book, book.head())
-
-        return begin
+        return resume_from_file(path)
 
     def take(self, agent: Agent) -> None:
         self._session.take(agent)

@@ -10,7 +10,8 @@ Everything else is not recorded. Nothing is played for another cell because of i
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kin_nb.core.commands import escaped
@@ -22,6 +23,7 @@ from kin_nb.render.text import count, reveal_hidden
 from kin_nb.replay.book import Book, CellEntry, RecordedConversation, sort_records
 from kin_nb.replay.cell_keys import command_key, last_run, normalize_prompt
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, ReplayError
+from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.recording import Recording
 
 if TYPE_CHECKING:
@@ -197,6 +199,16 @@ def resume_from(agent: Agent, book: Book, at: SessionRecord | None) -> RecordedC
     except (NoSuchCheckpointError, UndoError) as error:
         raise ReplayError(f"The session cannot continue where this notebook ends: {error}") from None
     return found
+
+
+def resume_from_file(path: Path) -> Callable[[Agent], None]:
+    """Read the notebook at `path`; the result lets a new agent continue from its end. Raises ReplayError."""
+    book = Book.collect(load_notebook(path))
+
+    def begin(agent: Agent) -> None:
+        resume_from(agent, book, book.head())
+
+    return begin
 
 
 def _numbers(record: SessionRecord) -> Sequence[int]:
