@@ -52,7 +52,7 @@ class DenwaRenji:
             raise ToolError("The D-Mail is empty: write what your past self must know.")
         if mail.checkpoint_id not in {checkpoint.id for checkpoint in self._checkpoints}:
             ids = ", ".join(str(checkpoint.id) for checkpoint in self._checkpoints)
-            raise ToolError(f"There is no checkpoint {mail.checkpoint_id} in this turn. There are: {ids}.")
+            raise ToolError(f"Checkpoint {mail.checkpoint_id} does not exist in this turn. Choose one of: {ids}.")
         self._pending = mail
 
     def fetch_pending_dmail(self) -> DMail | None:

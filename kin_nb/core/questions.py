@@ -36,4 +36,4 @@ Raises ToolError if there is no answer.
 
 async def nobody(question: Question) -> str:  # noqa: ARG001  (an AskQuestion)
     """Raise ToolError, so that the model neither waits nor gets an invented answer."""
-    raise ToolError("Nobody can be asked here. Decide yourself, and say what you assumed.")
+    raise ToolError("No one can be asked here. Decide yourself, and say what you assumed.")

@@ -19,7 +19,7 @@ _SKILL = "skill"
 
 
 class SessionToolset(Toolset):
-    """Made from files alone. `ready` starts and connects what has to be, before the first request that needs it."""
+    """The tools, skills and MCP servers of one session, read from files. `connect` starts the servers before the first request."""
 
     def __init__(self, config: KinConfig) -> None:
         self._config = config

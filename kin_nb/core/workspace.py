@@ -53,7 +53,7 @@ class Workspace:
         if not path.strip():
             raise ToolError("The path is empty.")
         if any(ord(character) < ord(" ") or character == "\x7f" for character in path):
-            raise ToolError(f"{path!r} is no usable path: it holds a control character.")
+            raise ToolError(f"{path!r} is not a usable path: it contains a control character.")
         resolved = None
         try:
             resolved = (self.root / Path(path).expanduser()).resolve()
@@ -63,9 +63,9 @@ class Workspace:
                 raise ToolError(f"{path!r} changed while its symbolic links were read. Try again.") from None
             return resolved
         except (OSError, RuntimeError, ValueError) as error:  # symlink loop, unknown ~user, name too long, bad encoding
-            raise ToolError(f"{path!r} is no usable path: {error_text(error)}.") from error
+            raise ToolError(f"{path!r} is not a usable path: {error_text(error)}.") from error
         if resolved.is_symlink():  # Python 3.13 leaves a loop as it is
-            raise ToolError(f"{path!r} is no usable path: its symbolic links go in circles.")
+            raise ToolError(f"{path!r} is not a usable path: its symbolic links go in circles.")
         return resolved
 
     def resolve_for_use(self, path: str) -> Path:

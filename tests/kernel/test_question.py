@@ -189,7 +189,7 @@ def test_input_answers_and_an_empty_line_asks_again(nb):
 def test_where_nobody_can_answer_that_is_said_at_once(nb):
     cell = nb.run(CHOICE, cell=None, allow_stdin=False)
     assert nb.done(cell)["content"]["status"] == "ok"
-    assert nb.text(cell) == "Nobody can be asked here. Decide yourself, and say what you assumed."
+    assert nb.text(cell) == "No one can be asked here. Decide yourself, and say what you assumed."
 
 
 @pytest.mark.usefixtures("file_is_known")

@@ -89,7 +89,7 @@ class Checkpoints:
                 f"Checkpoint {checkpoint_id} is no longer kept: only those of the last turn's steps, and of the prompts of "
                 f"the last {KEPT_TURNS} turns. Kept: {ids}."
             )
-        raise NoSuchCheckpointError(f"There is no checkpoint {checkpoint_id}. Kept: {ids or 'none yet'}.")
+        raise NoSuchCheckpointError(f"Checkpoint {checkpoint_id} does not exist. Kept: {ids or 'none yet'}.")
 
     def of_steps(self, turn_id: str) -> list[Checkpoint]:
         """Return the checkpoints before the steps of that turn, oldest first."""

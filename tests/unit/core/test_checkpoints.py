@@ -83,7 +83,7 @@ def test_those_of_steps_are_kept_for_the_running_turn_alone():
     assert marks.at(at(1, END)).place.step == END
     with pytest.raises(NoSuchCheckpointError, match=r"Checkpoint 1 is no longer kept: .*Kept: 0, 3, 4, 5\."):
         marks.by_id(1)
-    with pytest.raises(NoSuchCheckpointError, match=r"There is no checkpoint 6\. Kept: 0, 3, 4, 5\."):
+    with pytest.raises(NoSuchCheckpointError, match=r"Checkpoint 6 does not exist\. Kept: 0, 3, 4, 5\."):
         marks.by_id(6)
 
 

@@ -122,10 +122,10 @@ async def test_undo_takes_the_files_of_the_forgotten_steps_back_too(model_server
 @pytest.mark.parametrize(
     ("checkpoint", "message", "why"),
     [
-        (0, "x", r"There is no checkpoint 0 in this turn. There are: 4."),
-        (3, "x", r"There is no checkpoint 3 in this turn. There are: 4."),
-        (1, "x", r"There is no checkpoint 1 in this turn. There are: 4."),
-        (99, "x", r"There is no checkpoint 99 in this turn. There are: 4."),
+        (0, "x", r"Checkpoint 0 does not exist in this turn. Choose one of: 4."),
+        (3, "x", r"Checkpoint 3 does not exist in this turn. Choose one of: 4."),
+        (1, "x", r"Checkpoint 1 does not exist in this turn. Choose one of: 4."),
+        (99, "x", r"Checkpoint 99 does not exist in this turn. Choose one of: 4."),
         (4, " ", r"The D-Mail is empty"),
     ],
 )

@@ -103,7 +103,7 @@ async def test_what_cannot_be_undone_is_said_and_changes_nothing(model_server, t
     for turns in (0, -1):
         with pytest.raises(UndoError, match="must be 1 or more"):
             await trusted.undo(turns)
-    with pytest.raises(UndoError, match=r"There is no checkpoint 9\. Kept: 0, 1\."):
+    with pytest.raises(UndoError, match=r"Checkpoint 9 does not exist\. Kept: 0, 1\."):
         await trusted.revert_to(9)
     await trusted.undo()
     with pytest.raises(UndoError, match="was undone"):

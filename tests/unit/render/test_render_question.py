@@ -52,7 +52,7 @@ def test_while_it_waits_it_says_where_to_answer() -> None:
 
 def test_an_interrupted_question_has_no_answer() -> None:
     assert "Answer" not in card("interrupted", "interrupted", **DATABASE)["text/plain"]
-    assert "Nobody can" in card("error", "Nobody can be asked here.", **DATABASE)["text/plain"]
+    assert "No one can" in card("error", "No one can be asked here.", **DATABASE)["text/plain"]
 
 
 def test_hostile_text_is_shown_literally() -> None:

@@ -67,7 +67,7 @@ def test_an_impossible_path_is_refused_in_one_sentence(workspace, path):
 def test_a_symlink_loop_is_refused(workspace):
     (workspace.root / "a").symlink_to("b")
     (workspace.root / "b").symlink_to("a")
-    with pytest.raises(ToolError, match="no usable path"):
+    with pytest.raises(ToolError, match="not a usable path"):
         workspace.resolve("a")
 
 

@@ -64,13 +64,13 @@ async def test_the_answer_is_the_result_unasked_in_every_mode(agent, model_serve
 async def test_where_nobody_can_be_asked_the_model_is_told_to_decide(agent, model_server):
     call = await turn(agent, model_server, question="Which?")
     assert call.status == "error"
-    assert call.output == "Nobody can be asked here. Decide yourself, and say what you assumed."
+    assert call.output == "No one can be asked here. Decide yourself, and say what you assumed."
 
 
 async def test_outside_a_session_nobody_answers(tool):
-    with pytest.raises(ToolError, match="Nobody can be asked"):
+    with pytest.raises(ToolError, match="No one can be asked"):
         await tool.invoke(question="Which?")
-    with pytest.raises(ToolError, match="Nobody can be asked"):
+    with pytest.raises(ToolError, match="No one can be asked"):
         await nobody(DATABASE)
 
 

@@ -154,7 +154,7 @@ def parse(command: str) -> Node:
     if len(command) > LONGEST:
         raise UnprovenError(f"it is longer than {LONGEST:,} characters")
     if not command.strip(" \t\n"):
-        raise UnprovenError("there is no command in it")
+        raise UnprovenError("it contains no command")
     unseen = next((c for c in command if not c.isprintable() and c not in "\n\t"), None)
     if unseen is not None:
         raise UnprovenError(f"it holds a character that cannot be seen, U+{ord(unseen):04X}")
