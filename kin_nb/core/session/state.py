@@ -94,8 +94,6 @@ class SessionState:
     """Time of the header, None if unknown."""
     last_activity: datetime | None = None
     """Time of the last line, None if unknown."""
-    continued_records: set[str] = field(default_factory=set)
-    """Ids of the records of a session notebook that this session continued; the notebook may have more fields in them."""
     lost_after: set[int] = field(default_factory=set)
     """Numbers of the turns (0: before the first) after which records are missing, because they could not be written."""
     full_outputs: dict[str, str] = field(default_factory=dict)
@@ -171,7 +169,6 @@ class SessionState:
         new = [_RECORDS[record["type"]].model_validate(record) for record in line["records"]]
         self.records += new
         self.totals = self.totals.after(line)
-        self.continued_records |= {record.id for record in new}
         self._turn = max((record.turn if isinstance(record, TurnRecord) else 0 for record in new), default=self._turn)
 
     def _append(self, record: SessionRecord, line: dict[str, Any]) -> None:

@@ -93,11 +93,6 @@ class StoredSession:
         return self.state.last_activity
 
     @property
-    def continued_records(self) -> frozenset[str]:
-        """Ids of the records of a session notebook that this session continued; the notebook may have more fields in them."""
-        return frozenset(self.state.continued_records)
-
-    @property
     def lost_after(self) -> frozenset[int]:
         """Numbers of the turns (0: before the first) after which records are missing, because they could not be written."""
         return frozenset(self.state.lost_after)

@@ -125,7 +125,7 @@ def _recorded_now(executed: Any, destination: Path) -> Recording:
     found = Book.collect(executed).recording
     with suppress(ReplayError):
         logged = session_from_log(found.session, destination.parent)
-        return replace(found, records=combine_records(found.records, logged.recording.records, logged.taken_over))
+        return replace(found, records=combine_records(found.records, logged.recording.records))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordingSource:
-    """`nb`: the named notebook; None for a session of the log.
-
-    `taken_over`: the ids of turns of parent sessions, which a notebook may have in full.
-    """
+    """A recording, and the notebook `nb` with its book; both None for a session of the log."""
 
     recording: Recording
     nb: Any = None
     book: Book | None = None
-    taken_over: frozenset[str] = field(default_factory=frozenset)
 
     def with_notebook(self, path: Path) -> RecordingSource:
         """Add the cells and records of the notebook at `path`, if it belongs to this session or a parent session.
@@ -52,21 +48,18 @@ class RecordingSource:
             return replace(self, nb=nb)
         if claimed_identity(nb)[0] != ours.session and book.records.keys().isdisjoint(ours.shas):
             return self
-        joined = Recording(
-            ours.meta, combine_records(book.records.values(), ours.records, self.taken_over), book.unknown_records
-        )
+        joined = Recording(ours.meta, combine_records(book.records.values(), ours.records), book.unknown_records)
         if book.records:
             joined = replace(joined, session_names=book.recording.session_names)
         return replace(self, nb=nb, book=book, recording=joined)
 
 
-def combine_records(
-    held: Iterable[SessionRecord], made: Iterable[SessionRecord], taken_over: Iterable[str] = ()
-) -> tuple[SessionRecord, ...]:
-    """Combine the records of a notebook and of a session, each id once. `taken_over`: turns that the notebook provides."""
-    known = {record.id: record for record in held}
-    taken = known.keys() & set(taken_over)
-    return sort_records([*(each for each in made if each.id not in taken), *known.values()])
+def combine_records(held: Iterable[SessionRecord], made: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
+    """Combine the records of a notebook (`held`) and of a session (`made`), each id once, sorted by `seq`.
+
+    Of two copies the notebook's is used: a save may have redacted it, and a later save must not bring the text back.
+    """
+    return sort_records([*made, *held])
 
 
 def resolve_source(name: str, folder: Path) -> RecordingSource:
@@ -113,7 +106,7 @@ def _logged(stored: StoredSession, folder: Path) -> RecordingSource:
     except (LookupError, TypeError, ValueError) as error:
         what = f"is not a log that this version can read ({type(error).__name__})"
         raise ReplayError(f"{stored.folder / 'log.jsonl'} {what}.") from error
-    return RecordingSource(recording, taken_over=stored.continued_records)
+    return RecordingSource(recording)
 
 
 def relocate(recording: Recording, old: Path, new: Path) -> Recording:

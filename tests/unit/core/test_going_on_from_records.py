@@ -41,7 +41,7 @@ async def test_what_was_recorded_stays_as_it_was_recorded(trusted, model_server)
     assert said == ["a", "Answer to a.", "b", "Answer to b.", "go on"]
 
 
-async def test_the_log_says_what_was_taken_over_and_what_is_its_own(trusted, model_server):
+async def test_the_log_has_the_continued_records_before_its_own(trusted, model_server):
     agent = going_on(trusted)
     model_server.enqueue("On.")
     await run_turn(agent, "go on")
@@ -49,7 +49,7 @@ async def test_the_log_says_what_was_taken_over_and_what_is_its_own(trusted, mod
     await agent.clear_history(key="k", cell_id="c")
     await agent.aclose()
     stored = SessionStore.configured(agent.config.session_logging).find(agent.log.session_id)
-    assert stored.continued_records == {ONE.id, TWO.id}
+    assert [*stored.records[:2]] == [ONE, TWO]
     assert [*stored.moves] == agent.moves
     assert [*stored.records[2:]] == agent.records[2:]
     assert [record.type for record in stored.records] == ["turn", "turn", "turn", "undo", "clear"]

@@ -221,6 +221,11 @@ async def test_what_was_gone_on_with_is_in_its_log_with_the_ids_that_the_noteboo
     agent = await gone_on(workspace, recorded)
     await agent.aclose()
     named = session_from_log(agent.journal.root_id, workspace)
-    assert named.taken_over == {record.id for record in recorded.records}
     assert [each.id for each in named.recording.turns] == [each.id for each in recorded.turns]
-    assert combine_records(recorded.records, named.recording.records, named.taken_over) == recorded.records
+
+
+async def test_a_redacted_record_of_the_notebook_is_used_instead_of_the_one_in_the_log():
+    whole = turn(1, "My password is hunter2.")
+    redacted, later = turn(1, "My password is [REDACTED]."), turn(2, "Hello.")
+    assert whole.id == redacted.id
+    assert combine_records([redacted], [whole, later]) == (redacted, later)
