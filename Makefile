@@ -56,7 +56,7 @@ bench: $(VENV)/with-test chromium  ## the figures of benchmarks/
 
 screenshots: $(VENV)/with-test chromium  ## take all pictures again, in real JupyterLab and Notebook; docs/images gets its own
 	@folder="$$(mktemp -d)" && KIN_SCREENSHOTS="$$folder" $(PYTEST) tests/browser && \
-	  for picture in docs/images/*.png; do cp "$$folder/$${picture##*/}" "$$picture"; done && echo "== all of them: $$folder"
+	  for picture in docs/images/*; do cp "$$folder/$${picture##*/}" "$$picture"; done && echo "== all of them: $$folder"
 
 release-check:  ## build sdist and wheel, check them, install the wheel in a clean environment, run its demo
 	@scripts/release-check $(PYTHON) $(VENV)
