@@ -74,7 +74,8 @@ class Preview:
 
     `kind` says how `body` is shown: "command" (shell text), "diff" (unified diff) or "arguments" (JSON). `texts`: the
     full text of the diff's file before and after. `claim`: what another party, such as an MCP server, says that the tool
-    does. It is shown as a claim, and has no influence on the decision.
+    does. It is shown as a claim, and has no influence on the decision. `error`: why the call would fail now, "" if it would
+    not; the model gets it without a question to the user when the call changes only files of the workspace.
     """
 
     summary: str
@@ -82,6 +83,7 @@ class Preview:
     kind: str = "arguments"
     texts: tuple[str, str] | None = field(default=None, repr=False)
     claim: str = ""
+    error: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)

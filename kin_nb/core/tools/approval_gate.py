@@ -18,7 +18,7 @@ from kin_nb.core.events import ApprovalDecisionEvent, ApprovalRequestEvent, Base
 from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditEntry, AuditLog
-from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Scope, Verdict
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Risk, Scope, Verdict
 from kin_nb.core.safety.grants import remember, save_rule, scopes
 from kin_nb.core.safety.policies import ASK, AskWithoutUndo, SafetyContext, decide, risk_of, ways_to_allow
 from kin_nb.core.session.recorder import TurnRecorder
@@ -62,7 +62,7 @@ class ApprovalGate:
     async def authorize(self, call: ResolvedToolCall, emit: Emit) -> tuple[ResolvedToolCall, ToolDecision]:
         """Decide and record a call. Return the call, which the user may have edited, and the decision.
 
-        Raises whatever a custom tool's own code raises.
+        Raises ToolError for a call that would fail, instead of a question, and whatever a custom tool's own code raises.
         """
         if self._is_shut():
             return call, NOT_RUN
@@ -81,6 +81,7 @@ class ApprovalGate:
                     if decision.verdict is not Verdict.ASK:
                         answer = None
                         break
+                    self._refuse_failing(call, preview)
                     before, scripts = scripts, call.tool.scripts(call.args)
                     decision = self._with_changed_scripts(decision, before, scripts)
                     answer = await self._asked(self._request(call, decision, preview), emit)
@@ -128,6 +129,12 @@ class ApprovalGate:
         if answer.hunks is None and _DIFF not in {preview.kind, now.kind}:
             return True  # a command, or the preview of a custom tool
         return (now.kind, now.body, now.texts) == (preview.kind, preview.body, preview.texts)
+
+    def _refuse_failing(self, call: ResolvedToolCall, preview: Preview) -> None:
+        """Raise ToolError if the call would fail. Other files than the workspace's ask first: the error may quote them."""
+        workspace = self._context().workspace
+        if preview.error and not workspace.too_wide and risk_of(call.request, workspace) is Risk.MEDIUM:
+            raise ToolError(preview.error)
 
     def _with_changed_scripts(self, decision: Decision, before: dict[str, str] | None, now: dict[str, str]) -> Decision:
         """The decision for the next question, which names changed scripts. `before`: the scripts at the previous question."""

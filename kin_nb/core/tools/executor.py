@@ -130,6 +130,7 @@ class ToolExecutor:
 
     async def _one(self, call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall]) -> ToolResultEvent:
         stats = self._stats
+        self._set_context(call)  # the preview needs it too
         try:
             call = await wait_for_conflicts(call, before, self._workspace)
             call, decided, snapshot = await self._admitted(call)
@@ -200,13 +201,16 @@ class ToolExecutor:
         decided_paths.set(call.request.resolved)
         tool_output.set(emitted)
         whole_output.set(partial(self._wholes.__setitem__, call.call_id))
-        record = partial(self._record_subagent, call.call_id)
-        call_context.set(self._contexts(call_id=call.call_id, emit=emit, ask=self._gate.ask_within, record=record))
         try:
             result: BaseModel = await call.run()
         except (SystemExit, KeyboardInterrupt) as error:
             raise ToolError(f"{call.tool_name} failed: it raised {type(error).__name__}.") from error
         return result
+
+    def _set_context(self, call: ResolvedToolCall) -> None:
+        record = partial(self._record_subagent, call.call_id)
+        emit, ask = self._events.put, self._gate.ask_within
+        call_context.set(self._contexts(call_id=call.call_id, emit=emit, ask=ask, record=record))
 
     def _record_subagent(self, call_id: str, subagent: RecordedSubagent) -> None:
         self._recorder.run(call_id, subagent=subagent)

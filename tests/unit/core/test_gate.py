@@ -115,12 +115,44 @@ async def test_a_file_that_changes_while_the_person_is_asked_is_asked_about_agai
 async def test_a_file_that_is_made_while_the_person_is_asked_is_asked_about_again(meanwhile, workspace):
     await meanwhile(overwrite("new"), lambda: (workspace / "new").write_text("mine\n"))
     assert meanwhile.shown == ["write new (+1 -0)", "overwrite new (+1 -1)"]
-    await meanwhile(
+    call = await meanwhile(
         tool_call("write_file", path="other", content="x"), lambda: (workspace / "other").write_text("mine\n")
     )
-    assert meanwhile.shown[0] == "write other (+1 -0)"
-    assert meanwhile.shown[1].startswith("write other: will fail: other exists already.")
+    assert meanwhile.shown == ["write other (+1 -0)"]
+    assert (call.status, call.output.partition("\n")[0]) == ("error", "other exists already.")
     assert (workspace / "other").read_text() == "mine\n"
+
+
+FAILING = [
+    tool_call("edit_file", path="a.py", old_string="nowhere", new_string="x"),
+    tool_call("search_replace", path="a.py", content="no block"),
+    tool_call("write_file", path="a.py", content="x"),
+]
+
+
+@pytest.mark.parametrize("failing", FAILING)
+async def test_a_change_that_would_fail_fails_without_a_question(meanwhile, workspace, failing):
+    (workspace / "a.py").write_text("one\n")
+    call = await meanwhile(failing)
+    assert (meanwhile.shown, call.status) == ([], "error")
+
+
+@pytest.mark.parametrize("path", [".env", "../outside.txt"])
+async def test_a_failing_change_of_a_file_that_the_model_may_not_read_asks_before_it_fails(meanwhile, workspace, path):
+    """The error quotes the closest lines of the file."""
+    (workspace / path).write_text("one\n")
+    call = await meanwhile(tool_call("edit_file", path=path, old_string="nowhere", new_string="x"))
+    assert len(meanwhile.shown) == 1
+    assert call.status == "error"
+
+
+async def test_a_file_that_changed_since_it_was_read_is_refused_without_a_question(meanwhile, workspace):
+    (workspace / "a.py").write_text("one\n")
+    await meanwhile(tool_call("read_file", path="a.py"))
+    (workspace / "a.py").write_text("one\ntwo\n")
+    call = await meanwhile(overwrite("a.py"))
+    assert (meanwhile.shown, call.status) == ([], "error")
+    assert "has changed since you read it" in call.output
 
 
 async def test_a_file_that_changes_with_every_question_is_not_written(meanwhile, workspace):

@@ -128,7 +128,7 @@ async def talk(session: Session) -> None:
     session.reply("All at once.", tool_call("read_file"), edit("nowhere", "z"), edit("y = 2", "y = 4"), LOOK, LOOK)
     session.reply(None, bash("echo made > made.txt; echo error >&2; exit 3"), tool_call("no_such_tool", x=1))
     session.reply("Most of it worked.")
-    await session.say("do several things", YES, YES, YES)
+    await session.say("do several things", YES, YES)
 
 
 async def ask(session: Session) -> None:

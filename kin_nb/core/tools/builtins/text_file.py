@@ -196,7 +196,7 @@ def diff_preview(verb: str, name: str, before: str, after: str) -> Preview:
 def failing_preview(verb: str, name: str, error: ToolError, arguments: str) -> Preview:
     """Preview of a call that will fail: the reason on one line, and the arguments as JSON."""
     reason = str(error).split("\n", 1)[0]
-    return Preview(summary=f"{verb} {name}: will fail: {reason}", body=arguments)
+    return Preview(summary=f"{verb} {name}: will fail: {reason}", body=arguments, error=str(error))
 
 
 def unified_diff(name: str, before: str, after: str) -> str:

@@ -51,7 +51,6 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
     async def run(self, args: WriteFileArgs) -> WriteFileResult:
         """Raises ToolError, with nothing written, if the file exists without `overwrite`, or changed since it was read."""
         name, path, before, after = self._plan(args)
-        text_file.refuse_stale(path, name)
         content = after.encode()
         text_file.note_written(path, text_file.write_atomically(path, content, name), known=True)
         what = edit_summary(before.text if before else "", after.text)
@@ -81,5 +80,6 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
                 )
             after = text_file.with_format_of(before, args.content)
             text_file.refuse_lost_secret(before.text, after.text, name)
+            text_file.refuse_stale(path, name)
         after.encode()
         return name, path, before, after
