@@ -24,6 +24,7 @@ from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.metadata import session_header
 from kin_nb.core.session_toolset import SessionToolset
+from kin_nb.core.tools.builtins.text_file import seen_by
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import APIToolFormatHandler
 from kin_nb.core.turn_context import TurnContext
@@ -39,7 +40,8 @@ class AgentParts:
     def __init__(self, parts: TurnContext, toolset: SessionToolset) -> None:
         self.parts, self.toolset = parts, toolset
         files, journal, hooks = parts.services.files, parts.journal, parts.turn_hooks
-        self.undos = UndoManager(parts.conversation, files, journal, hooks)
+        seen = lambda: seen_by(toolset.manager)  # noqa: E731  (a reset or other settings replace the manager)
+        self.undos = UndoManager(parts.conversation, files, journal, hooks, seen=seen)
 
     # The settings.
 

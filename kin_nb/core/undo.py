@@ -7,16 +7,19 @@ it is, and reported. The statistics keep the tokens and the cost of undone turns
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.conversation import Conversation, Snapshot
+from kin_nb.core.file_history import Begin, Restored
 from kin_nb.core.records import BEFORE_PROMPT, FileChange, KeptFile, Ref, TurnRecord, UndoRecord
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import turns_on_path
+from kin_nb.core.tools.builtins.text_file import SeenFiles
 from kin_nb.core.tools.file_tracker import FileTracker
 from kin_nb.core.turn_hooks import TurnHooks
 
@@ -42,13 +45,21 @@ class UndoManager:
     """
 
     def __init__(
-        self, conversation: Conversation, files: FileTracker, journal: SessionJournal, turn_hooks: TurnHooks
+        self,
+        conversation: Conversation,
+        files: FileTracker,
+        journal: SessionJournal,
+        turn_hooks: TurnHooks,
+        *,
+        seen: Callable[[], SeenFiles | None],
     ) -> None:
         self._conversation, self._files, self._journal, self._hooks = conversation, files, journal, turn_hooks
+        self._seen = seen
         self.pending_restore: tuple[FileChange, ...] = ()
         self.interrupted_warnings = ("", "")
         self.lost_after: frozenset[int] = frozenset()
-        self._redo: list[tuple[Snapshot, UndoRecord]] = []
+        self._redo: list[tuple[Snapshot, UndoRecord, Collection[Path]]] = []
+        """For each undo: the conversation before it, its record, and the files that the model knew before it."""
         self._warnings_before = 0
         """Number of the session's warnings before this undo."""
 
@@ -102,8 +113,8 @@ class UndoManager:
         return await self._whole(self._forth(key, cell_id))
 
     async def _forth(self, key: str, cell_id: str | None) -> UndoRecord:
-        (tip, undone), before = self._redo[-1], self._conversation.lineage.head
-        restored = await self._files.undo(self._here(undone.files))
+        (tip, undone, known), before = self._redo[-1], self._conversation.lineage.head
+        restored, _ = await self._restore_files(undone.files, known)
         self._redo.pop()
         self._conversation.restore(tip)
         kept = tuple(KeptFile(path=path, why=why) for path, why in restored.kept)
@@ -123,7 +134,7 @@ class UndoManager:
         conversation = self._conversation
         self._conversation.transcript.add(record)
         if record.type == "undo":
-            self._redo.append((conversation.snapshot(), record))
+            self._redo.append((conversation.snapshot(), record, ()))
             conversation.restore(self._at(_goal(record)))
         else:
             tip = self._redo.pop()[0] if self._redo else None
@@ -174,9 +185,8 @@ class UndoManager:
         calls += [call for turn in undone[1:] for call in turn.calls]
         turns = tuple(turn.turn for turn in undone)
         tip, earlier = self._conversation.snapshot(), await asyncio.to_thread(self._files.made, self.pending_restore)
-        restored = await self._files.undo(
-            self._here([change for call in calls for change in call.files]), partial(self._begin, turns)
-        )
+        changes = [change for call in calls for change in call.files]
+        restored, known = await self._restore_files(changes, (), partial(self._begin, turns))
         self.pending_restore = ()
         self._conversation.restore(goal)
         record = UndoRecord(
@@ -189,8 +199,22 @@ class UndoManager:
             uncovered=tuple(dict.fromkeys([*filter(None, (c.not_covered for c in calls)), *self._lost(turns)])),
         )
         record = self._recorded(record, tip.position[0])
-        self._redo.append((tip, record))
+        self._redo.append((tip, record, known))
         return record
+
+    async def _restore_files(
+        self, changes: Sequence[FileChange], known: Collection[Path], begin: Begin | None = None
+    ) -> tuple[Restored, Collection[Path]]:
+        """Undo recorded changes. Return the result, and the files that the model knew before it: it knows them afterwards too.
+
+        `known`: more files that it knows afterwards.
+        """
+        seen = self._seen()
+        before = seen.unchanged() if seen is not None else frozenset()
+        restored = await self._files.undo(self._here(changes), begin)
+        if seen is not None:
+            seen.note_restored(self._files.paths(restored.files), before.union(known))
+        return restored, before
 
     def _lost(self, turns: Sequence[int]) -> list[str]:
         """Return a sentence for each of these turns whose records are incomplete."""

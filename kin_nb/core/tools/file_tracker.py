@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from kin_nb.core.file_history import Before, Begin, FileHistory, Restored, workspace_store
+from kin_nb.core.file_history.file_state import file_name
 from kin_nb.core.records import FileChange
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.session.journal import SessionStorage
@@ -84,6 +85,10 @@ class FileTracker:
     def kept_by_undo(self, changes: Sequence[FileChange]) -> dict[str, str]:
         """The paths, as recorded, that `undo` would not restore now, with the reasons. Blocks."""
         return self._history.kept_by_undo(changes)
+
+    def paths(self, changes: Iterable[FileChange]) -> list[Path]:
+        """The changed files of `changes`, which have real names, as absolute paths."""
+        return [self._root / file_name(change.path) for change in changes]
 
     def made(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
         """Those of `changes` whose files have not changed since. Blocks."""

@@ -110,3 +110,42 @@ async def test_a_file_that_is_gone_and_comes_again_is_another_one(session, works
     (workspace / "a.py").write_text("mine\n")
     (call,) = await session(overwrite())
     assert call.output.startswith(STALE)
+
+
+async def run(agent: Agent, model_server, *calls: dict) -> list[str]:
+    """One turn with these calls: their statuses."""
+    for call in calls:
+        model_server.enqueue(calls=[call])
+    model_server.enqueue("Done.")
+    await run_turn(agent)
+    return [call.status for call in agent.turns[-1].calls]
+
+
+async def test_a_file_may_be_overwritten_after_undo_and_redo(model_server, trusted, workspace):
+    assert await run(trusted, model_server, READ) == ["ok"]
+    assert await run(trusted, model_server, overwrite()) == ["ok"]
+    await trusted.undo()
+    await trusted.redo()
+    assert await run(trusted, model_server, overwrite("y\n")) == ["ok"]
+    await trusted.undo()
+    assert (workspace / "a.py").read_text() == "x = 1\nall new\n"
+    assert await run(trusted, model_server, overwrite("z\n")) == ["ok"]
+
+
+async def test_a_new_file_that_was_undone_and_redone_may_be_overwritten(model_server, trusted, workspace):
+    new = tool_call("write_file", path="new", content="1\n", overwrite=True)
+    assert await run(trusted, model_server, new) == ["ok"]
+    await trusted.undo()
+    await trusted.redo()
+    assert await run(trusted, model_server, new) == ["ok"]
+    await trusted.undo()
+    (workspace / "new").write_text("by the user\n")
+    assert await run(trusted, model_server, new) == ["error"]
+
+
+async def test_a_file_that_the_user_changed_after_an_undo_is_not_overwritten(model_server, trusted, workspace):
+    assert await run(trusted, model_server, READ) == ["ok"]
+    assert await run(trusted, model_server, overwrite()) == ["ok"]
+    await trusted.undo()
+    (workspace / "a.py").write_text("by the user\n")
+    assert await run(trusted, model_server, overwrite()) == ["error"]

@@ -12,6 +12,7 @@ import difflib
 import os
 import re
 import stat
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -243,13 +244,25 @@ class SeenFiles(BaseToolState):
             return
         self.stamps[path] = _stamp(status) if status.st_ctime_ns < (milliseconds + 1) * 1_000_000 else _CHANGED
 
+    def unchanged(self) -> frozenset[Path]:
+        """The files that are as the model knows them."""
+        return frozenset(path for path, stamp in self.stamps.items() if _stamp_of(path) == stamp)
+
+    def note_restored(self, paths: Iterable[Path], known: Collection[Path]) -> None:
+        """Update after an undo wrote or deleted files. `known`: those whose content the model knows, before or after it."""
+        for path in paths:
+            stamp = _stamp_of(path)
+            if stamp is None:
+                self.stamps.pop(path, None)
+            elif path in known:
+                self.stamps[path] = stamp
+
     def is_stale(self, path: Path) -> bool:
-        if path not in self.stamps:
-            return False
-        try:
-            return _stamp(path.stat()) != self.stamps[path]
-        except OSError:
-            return False  # a missing file has its own error message
+        stamp = _stamp_of(path)
+        return path in self.stamps and stamp not in {
+            None,
+            self.stamps[path],
+        }  # a missing file has its own error message
 
 
 def refuse_stale(path: Path, name: str) -> None:
@@ -289,6 +302,14 @@ def seen_by(tools: ToolManager) -> SeenFiles | None:
         return None
     state = tools.get(READER).state
     return state if isinstance(state, SeenFiles) else None
+
+
+def _stamp_of(path: Path) -> tuple[int, int, int, int] | None:
+    """The stamp of the file as it is now, None if it cannot be read."""
+    try:
+        return _stamp(path.stat())
+    except OSError:
+        return None
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
