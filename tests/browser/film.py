@@ -1,4 +1,4 @@
-"""An animated picture of a notebook: frames of the notebook panel, each held for its own time."""
+"""Pictures for the documentation: a notebook panel of one width, and frames of it as an animated picture."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from playwright.sync_api import Locator
 from browser.lab import Lab
 
 WIDTH, HEIGHT = 900, 660
+PANEL = ".jp-WindowedPanel-outer"
 
 # A screenshot shows no pointer, so one is drawn where the mouse is. Nothing can be clicked through it by mistake.
 POINTER = """
@@ -29,31 +30,30 @@ POINTER = """
 """
 
 
+def set_stage(lab: Lab, height: int = HEIGHT) -> None:
+    """Show the notebook without the side bar, in a panel of WIDTH times `height` pixels."""
+    page = lab.page
+    page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
+    size, panel = page.viewport_size, page.locator(PANEL).bounding_box()
+    assert size
+    assert panel
+    page.set_viewport_size(
+        {
+            "width": size["width"] + WIDTH - round(panel["width"]),
+            "height": size["height"] + height - round(panel["height"]),
+        }
+    )
+    page.wait_for_function(
+        "([panel, width]) => document.querySelector(panel).getBoundingClientRect().width === width", arg=[PANEL, WIDTH]
+    )
+
+
 class Film:
     """Frames of one notebook panel, taken when `take` is called and written by `save`."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._frames: list[tuple[Image.Image, int]] = []
-
-    def set_stage(self) -> None:
-        """Show the notebook without the side bar, in a panel of WIDTH times HEIGHT pixels."""
-        page = self._lab.page
-        page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
-        size = page.viewport_size
-        panel = self._panel().bounding_box()
-        assert size
-        assert panel
-        page.set_viewport_size(
-            {
-                "width": size["width"] + WIDTH - round(panel["width"]),
-                "height": size["height"] + HEIGHT - round(panel["height"]),
-            }
-        )
-        page.wait_for_function(
-            "width => document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect().width === width",
-            arg=WIDTH,
-        )
 
     def take(self, seconds: float, *, end_of: int, pointer: Locator | None = None) -> None:
         """Add a frame that shows the end of cell `end_of`, and the mouse on `pointer`."""
@@ -66,7 +66,7 @@ class Film:
             assert box
             position = [box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.6]
         page.evaluate(POINTER, position)
-        picture = Image.open(io.BytesIO(self._panel().screenshot())).convert("RGB")
+        picture = Image.open(io.BytesIO(page.locator(PANEL).screenshot())).convert("RGB")
         page.evaluate(POINTER, [None, None])
         self._frames.append((picture, round(seconds * 1000)))
 
@@ -78,9 +78,6 @@ class Film:
         first, *rest = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
         durations = [duration for _, duration in self._frames]
         first.save(path, save_all=True, append_images=rest, duration=durations, loop=0, optimize=False)
-
-    def _panel(self) -> Locator:
-        return self._lab.page.locator(".jp-WindowedPanel-outer")
 
 
 def palette_of(pictures: list[Image.Image]) -> Image.Image:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import TimeoutError as NotYet
 
-from browser.film import HEIGHT, WIDTH, Film
+from browser.film import HEIGHT, WIDTH, Film, set_stage
 from browser.lab import Lab
 from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.format.notebook_codec import read_recording
@@ -122,7 +122,7 @@ def test_the_first_turn_as_an_animated_picture(lab, turns, model_server, picture
     enqueue(model_server, see_success)
     model_server.enqueue(raw=paused(answer, "in `rainfall/stats.py` sorted the caller's list", resume_answer))
     lab.open(lab.set_cells(["%load_ext kin_nb", f"%%kin\n{turn.prompt}"]))
-    film.set_stage()
+    set_stage(lab)
     lab.run_cell(0)
     lab.wait_idle()
     film.take(1.5, end_of=1)
