@@ -33,6 +33,8 @@ NOTHING_TO_REDO = "There is nothing to redo: nothing was undone since the last p
 
 _LOST = "not covered: changes in or after turn {turn} that are not in the session log, because it could not be written"
 
+_BEFORE_CLEAR = "{turns} came before the last clear, so the conversation from before the clear continues"
+
 _LOST_TURNS = "The session log could not be written, so the turns that are missing in it cannot be undone."
 
 
@@ -184,6 +186,7 @@ class UndoManager:
         calls = [call for step in undone[0].steps[left:] for call in step.calls]
         calls += [call for turn in undone[1:] for call in turn.calls]
         turns = tuple(turn.turn for turn in undone)
+        before_clear = self._before_clear(undone)
         tip, earlier = self._conversation.snapshot(), await asyncio.to_thread(self._files.made, self.pending_restore)
         changes = [change for call in calls for change in call.files]
         restored, known = await self._restore_files(changes, (), partial(self._begin, turns))
@@ -197,6 +200,7 @@ class UndoManager:
             files=tuple(sorted(dict.fromkeys((*earlier, *restored.files)), key=lambda change: change.path)),
             kept=tuple(KeptFile(path=path, why=why) for path, why in restored.kept),
             uncovered=tuple(dict.fromkeys([*filter(None, (c.not_covered for c in calls)), *self._lost(turns)])),
+            warnings=before_clear,
         )
         record = self._recorded(record, tip.position[0])
         self._redo.append((tip, record, known))
@@ -215,6 +219,13 @@ class UndoManager:
         if seen is not None:
             seen.note_restored(self._files.paths(restored.files), before.union(known))
         return restored, before
+
+    def _before_clear(self, undone: Sequence[TurnRecord]) -> tuple[str, ...]:
+        """Return a sentence about those of `undone` that are not in the current conversation."""
+        current = {turn.id for turn in self.conversation}
+        numbers = [str(turn.turn) for turn in undone if turn.id not in current]
+        turns = f"turn{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}"
+        return (_BEFORE_CLEAR.format(turns=turns),) if numbers else ()
 
     def _lost(self, turns: Sequence[int]) -> list[str]:
         """Return a sentence for each of these turns whose records are incomplete."""
@@ -239,7 +250,7 @@ class UndoManager:
         files = self._redacted(record.files)
         hooks = self._hooks
         hooks.start(self._journal.warnings.append)
-        said = tuple(hooks.end(files, self._journal.redact))
+        said = (*record.warnings, *hooks.end(files, self._journal.redact))
         lineage = self._conversation.lineage
         made = {**lineage.next(), "parent": parent, "head": lineage.head}
         record = record.model_copy(update={**made, "files": files, "kept": kept, "warnings": said})

@@ -202,6 +202,6 @@ def test_an_undo_that_was_typed_and_saved_but_never_ran_stops_run_all_and_says_s
     assert page.run_all()[-2:] == ["error", "aborted"]
     page.run(page.cells[-2])
     assert page.said.startswith(
-        "Nothing was done: this cell has no recorded undo 1, and this notebook plays a recording."
+        "Nothing was done: for this cell no `%kin undo` is recorded, and this notebook plays a recording."
     )
     assert len(model_server.requests) == requests

@@ -9,7 +9,7 @@ from page import NOTE, Page, forget_log, prompts_sent
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
-NOBODY = "No saved answer: No cell of this notebook has a recorded answer to this text."
+NOBODY = "No saved answer: no cell of this notebook has a recorded answer to this text."
 
 
 @pytest.fixture

@@ -136,8 +136,8 @@ def test_a_command_that_never_ran_says_that_nothing_is_recorded(page, model_serv
         page.type(f"%kin {command}")
     page.answered("%%kin\nThe last.", "The end.")
     errors = page.restart_and_run_all(stops=False)
-    for error, command in zip(errors[1:4], ("undo 1", "clear", "compact"), strict=True):
-        assert f"this cell has no recorded {command}, and this notebook plays a recording" in error
+    for error, command in zip(errors[1:4], ("undo", "clear", "compact"), strict=True):
+        assert f"for this cell no `%kin {command}` is recorded, and this notebook plays a recording" in error
 
 
 def test_a_command_in_a_cell_that_the_file_does_not_have_says_that_nothing_is_recorded(page):
@@ -145,7 +145,7 @@ def test_a_command_in_a_cell_that_the_file_does_not_have_says_that_nothing_is_re
     page.answered(PROMPT, "Hi.")
     page.save()
     page.restart()
-    assert page.command("%kin undo").startswith("Nothing was done: this cell has no recorded undo 1")
+    assert page.command("%kin undo").startswith("Nothing was done: for this cell no `%kin undo` is recorded")
 
 
 def test_a_clear_first_knows_the_commit_of_the_workspace_and_so_does_what_comes_after_it(page):

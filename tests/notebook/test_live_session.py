@@ -159,7 +159,7 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
         for cell in nb["cells"]:
             kernel.ok(cell["source"])
         refused = error_text(kernel.run("%%kin\nAnd y?"))
-        assert refused.startswith("No saved answer: No cell of this notebook has a recorded answer to this text.")
+        assert refused.startswith("No saved answer: no cell of this notebook has a recorded answer to this text.")
         assert "No model was asked, because no user can watch it here" in refused
         assert "Nothing new to save" in error_text(kernel.run("%kin save more"))
         assert len(server.requests) == asked

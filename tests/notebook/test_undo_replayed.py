@@ -138,7 +138,9 @@ def test_an_undo_that_was_not_recorded_is_an_error_in_playback_and_changes_nothi
     with Headless.start(lived.workspace, environment(tmp_path / "home")) as kernel:
         kernel.ok(lived.nb["cells"][0]["source"])
         said = error_text(kernel.run("%kin undo 2"))
-        assert said.startswith("Nothing was done: this cell has no recorded undo 2, and this notebook plays a")
+        assert said.startswith(
+            "Nothing was done: for this cell no `%kin undo 2` is recorded, and this notebook plays a"
+        )
         assert files(lived.workspace) == {"a.txt": "w\n", "b.txt": "one\n"}
         for cell in acting(lived.nb["cells"]):
             assert [o["data"] for o in kernel.ok(cell["source"])["outputs"]] == [o["data"] for o in cell["outputs"]]

@@ -69,7 +69,8 @@ class PlaybackMode:
             if self._playback.has_nothing_to(command, io.cell_id):
                 raise KinError(NOTHING_TO_DO[command.split(maxsplit=1)[0]]) from None  # as it was live
             raise NotRecorded(
-                f"Nothing was done: this cell has no recorded {command}, and {self._which} plays a recording. "
+                f"Nothing was done: for this cell no `{self._command(command.removesuffix(' 1'))}` is recorded, and "
+                f"{self._which} plays a recording. "
                 f"To continue from its end: `{self._command('live')}`, then run this cell again."
             ) from None
         book, scratch = self._recorded.book, self._recorded.scratch
@@ -109,7 +110,8 @@ class PlaybackMode:
             agreed = confirm_model_request(self._recorded.shell, self._live.thread, cell.io) if watched else None
         if agreed is None:
             lost = _LOST if entry is not None and not entry.records else ""
-            raise NotRecorded(f"{_HEADLESS.format(why=error)}{lost}") from None
+            why = str(error)
+            raise NotRecorded(f"{_HEADLESS.format(why=why[0].lower() + why[1:])}{lost}") from None
         if not agreed:
             raise KinError("This cell was skipped: it has no saved answer.\nRun it again to ask the model.")
         return GoLive("This cell continues from the end of the recording.")

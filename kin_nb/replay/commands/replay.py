@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import tempfile
 import time
@@ -30,6 +31,8 @@ from kin_nb.replay.saving.privacy import known_secrets
 
 FAILED = 1
 QUICKSTART = "quickstart"
+PACKAGES = {"data-analysis": ("pandas", "matplotlib")}
+"""What the cells of an example import, and kin_nb does not install."""
 _GOING = {
     "playback": "playback",
     "tools": "tools run again in a copy of the workspace",
@@ -185,7 +188,6 @@ def demo(name: str = QUICKSTART) -> int:
 
 def demo_in_lab(name: str = QUICKSTART) -> int:
     """Open a copy of an example in JupyterLab, or say how to install it."""
-    import importlib.util  # noqa: PLC0415
     import os  # noqa: PLC0415
     import shutil  # noqa: PLC0415
 
@@ -202,7 +204,7 @@ def demo_in_lab(name: str = QUICKSTART) -> int:
 
 
 def _example(name: str) -> Path | None:
-    """The example's notebook. None, with a message, for an unknown name and for a notebook that was changed."""
+    """The example's notebook. None, with a message, for an unknown name, missing packages and a changed notebook."""
     if name not in examples():
         print(f'Unknown example "{name}". Examples: {", ".join(examples())}.', file=sys.stderr)  # noqa: T201
         return None
@@ -210,6 +212,14 @@ def _example(name: str) -> Path | None:
     if not is_shipped(path):
         # Only what came with this version may run commands without asking.
         print(f"{path} is not the example that came with this version of kin_nb.", file=sys.stderr)  # noqa: T201
+        return None
+    packages = PACKAGES.get(name, ())
+    if missing := [package for package in packages if importlib.util.find_spec(package) is None]:
+        print(  # noqa: T201
+            f"The example {name} needs {' and '.join(packages)}; not installed here: {', '.join(missing)}.\n"
+            f"Install: {sys.executable} -m pip install {' '.join(missing)}",
+            file=sys.stderr,
+        )
         return None
     return path
 

@@ -141,6 +141,17 @@ def test_the_demo_of_an_unknown_name_lists_the_examples(capsys):
     )
 
 
+def test_the_demo_that_needs_a_package_names_it_and_how_to_install_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pandas", None)  # as the import system notes a module that is not found
+    assert (replay.demo("data-analysis"), replay.demo_in_lab("data-analysis")) == (1, 1)
+    said = capsys.readouterr()
+    message = (
+        "The example data-analysis needs pandas and matplotlib; not installed here: pandas.\n"
+        f"Install: {sys.executable} -m pip install pandas\n"
+    )
+    assert (said.out, said.err) == ("", message * 2)
+
+
 @pytest.mark.kernel
 @pytest.mark.parametrize("name", [name for name in replay.examples() if name != "quickstart"])
 def test_the_demo_of_each_example_comes_out_as_recorded(kin_process, home, tmp_path, name):

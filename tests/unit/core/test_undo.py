@@ -230,6 +230,17 @@ async def test_undo_goes_back_past_a_clear_and_a_compaction(model_server, worksp
     await again.aclose()
 
 
+async def test_an_undo_that_goes_back_past_a_clear_says_so(model_server, trusted):
+    await turn(trusted, model_server, prompt="one")
+    await trusted.clear_history()
+    await turn(trusted, model_server, prompt="two")
+    assert (await trusted.undo()).warnings == ()
+    record = await trusted.undo()
+    expected = "turn 1 came before the last clear, so the conversation from before the clear continues"
+    assert record.warnings == (expected,)
+    assert trusted.undone[-1].warnings == (expected,)
+
+
 @pytest.mark.parametrize("what", ["clear", "compact"])
 async def test_redo_gives_back_what_no_turn_held_yet(model_server, trusted, what):
     await turn(trusted, model_server, prompt="one")
