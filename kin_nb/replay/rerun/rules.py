@@ -194,7 +194,7 @@ _UNLIKE = ("ab cd", "ef gh")
 
 
 class _Table(BaseModel):
-    """A `[[rule]]`, as docs/how-to/run-a-session-again.md describes it."""
+    """A `[[rule]]`, as docs/reference/comparing-runs.md describes it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

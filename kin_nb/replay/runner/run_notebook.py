@@ -154,7 +154,7 @@ def replay_notebook(
 
     `secrets` takes what a save takes out of a text, those that are known here by default: outputs are compared without it, and
     neither the report nor the executed notebook has it. From the first cell on of which a save took something out neither
-    has any text of the run (docs/how-to/save-and-share.md). Raises RecordingError when the recording is damaged and ReplayError
+    has any text of the run (docs/reference/redaction.md). Raises RecordingError when the recording is damaged and ReplayError
     when the run cannot begin (no workspace, the output would land on the input); what fails once it runs is in the report.
     """
     options, secrets = options or ReplayOptions(), secrets or known_secrets()

@@ -1,4 +1,4 @@
-"""Redact a session notebook when it is saved, and report the redactions (docs/how-to/save-and-share.md).
+"""Redact a session notebook when it is saved, and report the redactions (docs/reference/redaction.md).
 
 Secrets are always removed, matches of `--redact` on request: from the records, every cell's text, and the outputs.
 """

@@ -19,7 +19,7 @@ from kin_nb.replay.rerun.rules import OPAQUE, built_in_rules, command_programs
 from kin_nb.replay.runner.run_environment import RECORDED_ENVIRONMENT
 
 RULES = built_in_rules()
-PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "run-a-session-again.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "comparing-runs.md"
 
 
 def test_rules_are_numbered_from_one_on():
