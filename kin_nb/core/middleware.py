@@ -226,7 +226,7 @@ class TurnLimitMiddleware(BuiltinMiddleware):
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
         # `steps` counts the step that is about to start.
-        if context.stats.all_steps - 1 - self.before < self.max_turns:
+        if context.stats.total_steps - 1 - self.before < self.max_turns:
             return MiddlewareResult()
         reason = f"limit of {self.max_turns} model request{'' if self.max_turns == 1 else 's'} reached"
         return MiddlewareResult(MiddlewareAction.STOP, reason=reason, stop_reason="max_turns")
@@ -242,7 +242,7 @@ class PriceLimitMiddleware(BuiltinMiddleware):
         self.max_price, self.before = max_price, before
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
-        cost = context.stats.all_cost - self.before
+        cost = context.stats.total_cost - self.before
         if cost <= self.max_price:
             return MiddlewareResult()
         reason = f"Price limit exceeded: ${cost:.4f} > ${_usd(self.max_price)}"

@@ -63,9 +63,9 @@ async def run_programmatic(
                 if unwritten:
                     raise unwritten[0]
                 formatter.on_event(event, agent.redact)
-                told = event.event if isinstance(event, SubagentEvent) else event
-                if isinstance(told, WarningEvent | RetryEvent):
-                    warn(told.message)
+                inner = event.event if isinstance(event, SubagentEvent) else event
+                if isinstance(inner, WarningEvent | RetryEvent):
+                    warn(inner.message)
                 stopped = event.message if isinstance(event, ErrorEvent) else ""
         turn = agent.fail_last_turn(stopped) if stopped else agent.turns[-1]
     finally:

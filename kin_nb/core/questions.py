@@ -34,6 +34,6 @@ Raises ToolError if there is no answer.
 """
 
 
-async def nobody(question: Question) -> str:  # noqa: ARG001  (an AskQuestion)
-    """Raise ToolError, so that the model neither waits nor gets an invented answer."""
+async def no_user(question: Question) -> str:  # noqa: ARG001  (an AskQuestion)
+    """Answer where no user can: raise ToolError, so that the model neither waits nor gets an invented answer."""
     raise ToolError("No one can be asked here. Decide yourself, and say what you assumed.")

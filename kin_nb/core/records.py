@@ -183,7 +183,7 @@ class RecordedCall(Record):
     subagent: RecordedSubagent | None = None
 
     @property
-    def told(self) -> str:
+    def shown_to_model(self) -> str:
         """Return `output`, or a note in its place when it is withheld."""
         return f"[not stored here; its sha256 is {self.withheld}]" if self.withheld else self.output
 

@@ -57,7 +57,7 @@ class SessionToolset(Toolset):
             return
         known = self.manager
         self._find()
-        self.manager.take_over(known)
+        self.manager.take_state_from(known)
         self.attach_skills(self.manager)
         self._remote = {}  # found again, and registered, before the next turn
 

@@ -40,7 +40,7 @@ class UsageTracker:
         if self.cleared:
             self.stats = self.stats.rejoined()
         if cleared:
-            self.stats = self.stats.anew()
+            self.stats = self.stats.for_new_conversation()
         self.cleared = cleared
         self.set_prices()
 

@@ -26,8 +26,8 @@ class AgentStats(BaseModel):
     _settled: tuple[int, int, float] = PrivateAttr(default=(0, 0, 0.0))
     _before: AgentStats | None = PrivateAttr(default=None)
 
-    def anew(self) -> AgentStats:
-        """Return the counters for a new conversation of the session: all are 0, except `all_steps` and `all_cost`."""
+    def for_new_conversation(self) -> AgentStats:
+        """Return the counters for a new conversation of the session: all are 0, except `total_steps` and `total_cost`."""
         stats = AgentStats()
         stats._before = self
         return stats
@@ -68,11 +68,11 @@ class AgentStats(BaseModel):
         return settled + paid / 1_000_000
 
     @property
-    def all_steps(self) -> int:
+    def total_steps(self) -> int:
         """The steps of the session, including those before a clear."""
-        return self.steps + (self._before.all_steps if self._before is not None else 0)
+        return self.steps + (self._before.total_steps if self._before is not None else 0)
 
     @property
-    def all_cost(self) -> float:
+    def total_cost(self) -> float:
         """The cost of the session, including the cost before a clear."""
-        return self.session_cost + (self._before.all_cost if self._before is not None else 0.0)
+        return self.session_cost + (self._before.total_cost if self._before is not None else 0.0)

@@ -92,7 +92,7 @@ class Workspace:
         named = self.root / path
         resolved, own = named.resolve(), kin_home().resolve()
         if resolved.parent == own / "memory":
-            return "kept in memory: every later session is told of it"
+            return "kept in memory: every later session reads it"
         if resolved.is_relative_to(own):
             return "kin_nb's own settings and sessions"
         if access == "write" and not os.path.lexists(resolved):

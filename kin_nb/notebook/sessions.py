@@ -48,7 +48,7 @@ class NotebookSessions:
     def spent_by_others(self, live: LiveAgent) -> float:
         """USD that the other sessions have cost until now."""
         others = [each.live.agent_or_none for each in self._sessions.values() if each.live is not live]
-        return sum(agent.stats.all_cost for agent in others if agent is not None)
+        return sum(agent.stats.total_cost for agent in others if agent is not None)
 
     def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
         """`%kin replay NAME`: from here on all sessions play; what was live is in its log. As RecordedAnswers.play."""

@@ -175,9 +175,9 @@ def _run(
 def limits(agent: Agent, options: CellOptions, max_price: float | None, spent_by_others: float) -> Iterator[None]:
     """Those of one cell, and the notebook's own: USD for all its sessions, of which the others have spent so much."""
     stats, cap = agent.stats, (max_price, -spent_by_others)
-    prices = [(usd, before) for usd, before in [cap, (options.max_price, stats.all_cost)] if usd is not None]
+    prices = [(usd, before) for usd, before in [cap, (options.max_price, stats.total_cost)] if usd is not None]
     price, before = min(prices, key=sum, default=(None, 0.0))  # the one that is reached first
-    agent.limit(Limits(options.max_requests, price, stats.all_steps, before))
+    agent.limit(Limits(options.max_requests, price, stats.total_steps, before))
     try:
         yield
     finally:

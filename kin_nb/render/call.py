@@ -52,7 +52,7 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     call is shown, uncut. A settled call shows at most 2,000 characters of its output and 10,000 of each diff.
     """
     arguments = Arguments.read(call.edited_arguments or call.arguments)
-    output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.told).strip("\n")
+    output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.shown_to_model).strip("\n")
     if call.name == PYTHON and call.status == "ok":
         output = strip_notes(output, call)
     if is_refusal_reason(call, output):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pydantic import BaseModel
 
-from kin_nb.core.questions import AskQuestion, nobody
+from kin_nb.core.questions import AskQuestion, no_user
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.safety.grants import Grants
 
@@ -42,7 +42,7 @@ class Approvals:
 
     def __init__(self) -> None:
         self.ask: Ask = refuse
-        self.ask_question: AskQuestion = nobody
+        self.ask_question: AskQuestion = no_user
         self.grants = Grants()
         self.open_files: frozenset[Path] = frozenset()
         self.allows_tools = True

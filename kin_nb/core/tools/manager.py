@@ -149,8 +149,8 @@ class ToolManager:
                 self._instances[name] = type(tool)(settings, tool.state)
         self._keep_schemas_of(before)
 
-    def take_over(self, other: ToolManager) -> None:
-        """Take the state of `other`'s tools, for the tools that exist here too, and the tools that a program added to it."""
+    def take_state_from(self, other: ToolManager) -> None:
+        """Take over from `other` the state of the tools that exist here too, and the tools that a program added to it."""
         for added in other._added.values():
             try:
                 self.add(added)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kin_nb.core.questions import AskQuestion, Question, nobody
+from kin_nb.core.questions import AskQuestion, Question, no_user
 from kin_nb.core.tool_types import ToolError
 from kin_nb.notebook.approval.card import FOCUS, Card, NoWidgetsError, html_widget, text, with_parts
 from kin_nb.notebook.approval.channel import Channel, channel_without_widgets, first_channel, read_line
@@ -120,7 +120,7 @@ class _QuestionChannel:
                 return await ask_question_by_stdin(question, self._submit_main, self._io.asking)
             except NotImplementedError:  # IPython's StdinNotImplementedError: this client takes no input()
                 self._way = Channel.HEADLESS
-        return await nobody(question)
+        return await no_user(question)
 
 
 async def ask_question_by_stdin(question: Question, submit_main: SubmitMain, asking: Callable[[str], str] = str) -> str:

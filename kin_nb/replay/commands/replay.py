@@ -65,7 +65,7 @@ def replay(names: Sequence[str], options: ReplayOptions, how: BatchOptions) -> i
             jobs = [(path, replace(options, output_dir=folder)) for path, folder in zip(paths, folders, strict=True)]
             apart = how.report != "text" or how.jobs or how.timeout or how.dask
             rows = _apart(jobs, how) if apart else [_here(path, each) for path, each in jobs]
-            _print(rows, how, out, told=not apart)
+            _print(rows, how, out, reported=not apart)
     except (ReplayError, OSError) as error:
         print(str(error), file=sys.stderr)  # noqa: T201
         return FAILED
@@ -108,13 +108,13 @@ def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: BatchOptions) -> lis
         rules = tuple(file.absolute() for file in options.rules)
         each = replace(options, output_dir=folder, workspace=workspace, timeout=cell, rules=rules)
         requests.append(Request(str(path), each, here))
-    told = ProgressCounter(len(requests))
+    progress = ProgressCounter(len(requests))
     try:
         if how.dask:
-            return replay_on_dask(how.dask, requests, how.timeout, told)
-        return replay_many(requests, how.jobs or 1, how.timeout, told)
+            return replay_on_dask(how.dask, requests, how.timeout, progress)
+        return replay_many(requests, how.jobs or 1, how.timeout, progress)
     finally:
-        told.end()
+        progress.end()
 
 
 class ProgressCounter:
@@ -139,14 +139,14 @@ class ProgressCounter:
             sys.stderr.write("\n")
 
 
-def _print(rows: Sequence[ReplayResult], how: BatchOptions, out: Path, *, told: bool) -> None:
-    """`told`: each notebook's report was already printed when it arrived."""
+def _print(rows: Sequence[ReplayResult], how: BatchOptions, out: Path, *, reported: bool) -> None:
+    """`reported`: each notebook's report was already printed when it arrived."""
     if how.report == "json":
         say(results_json(rows))
     elif how.report == "junit":
         say(junit_xml(rows))
     else:
-        for row in rows if not told else ():
+        for row in rows if not reported else ():
             if row.report is not None and (row.exit_code or len(rows) == 1):
                 say(f"{row.notebook}: {_GOING[row.report.mode]}\n{row.report.text()}\n")
             elif row.report is None:

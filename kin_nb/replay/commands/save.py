@@ -78,7 +78,7 @@ class SaveCommand:
             raise ReplayError("Not saved: --check and --no-check contradict each other.\nLeave out one of them.")
         if options.plain and target.exists():
             raise ReplayError(f"Not saved: {target.name} exists.\nChoose another name, or remove that file.")
-        nb, recording, told = self._read(target)
+        nb, recording, removed = self._read(target)
         cleaner = NotebookRedactor(options.redact, self.secrets)
         recording = self._reduced(nb, recording, cleaner)
         if options.plain:
@@ -95,7 +95,7 @@ class SaveCommand:
         ]
         said.append(describe_unanswered(made, saved.records_by_cell))
         said += self._about_run(made, saved.recording, target)
-        return [*filter(None, said), *pairing_warnings(made), *told, *cleaner.report()]
+        return [*filter(None, said), *pairing_warnings(made), *removed, *cleaner.report()]
 
     def _reduced(self, nb: Any, recording: Recording, cleaner: NotebookRedactor) -> Recording:
         """`recording` as it is written; `nb` is cleaned in place."""
@@ -117,9 +117,9 @@ class SaveCommand:
         if self.config is None or not seconds:
             return report_without_play(read, self.shown).lines
         play = ConfinedPlay(target, made, recording, self.config, seconds)
-        with interruptible(), _PlayProgress(f"Saved {self.shown}. Playing it once; Ctrl-C ends that") as told:
+        with interruptible(), _PlayProgress(f"Saved {self.shown}. Playing it once; Ctrl-C ends that") as progress:
             clean = NotebookRedactor(self.options.redact, self.secrets).plain
-            return play_and_report(play, read, self.shown, clean, told).lines
+            return play_and_report(play, read, self.shown, clean, progress).lines
 
     def _checked(self, read: Preflight, target: Path) -> list[str]:
         """The saved notebook is played unconfined, however long it takes."""

@@ -322,7 +322,7 @@ def _compare(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule]
 
 def _given(call: RecordedCall) -> str:
     """What to answer it with: advice is of the session that it was recorded in."""
-    return call.told if call.withheld else call.result
+    return call.shown_to_model if call.withheld else call.result
 
 
 def expand_workspace(text: str, workspace: Path) -> str:

@@ -304,14 +304,14 @@ def test_cost_counts_a_compaction_at_once_and_also_when_it_is_dropped(talked, th
     talked.leave()
     talked.run("/resume")
     assert shows("1 turn")
-    paid = talked.agent.stats.all_cost
+    paid = talked.agent.stats.total_cost
     talked.server.enqueue("Hello.", usage={"prompt_tokens": 0, "completion_tokens": 0})
     talked.ask("And?")
     assert shows("2 turns")
     talked.leave()
     talked.run("/resume")
     assert shows("2 turns")
-    assert talked.agent.stats.all_cost == pytest.approx(paid)
+    assert talked.agent.stats.total_cost == pytest.approx(paid)
 
 
 def test_an_unknown_price_is_said_and_is_not_nothing(talked, config):

@@ -194,9 +194,9 @@ async def test_limits_from_here_on_say_the_number_that_was_given(model_server, t
     for _ in range(3):
         model_server.enqueue("Hello.", usage=usage)
     await run_turn(trusted, "one")
-    trusted.limit(Limits(1, 0.5, trusted.stats.all_steps, trusted.stats.all_cost))
+    trusted.limit(Limits(1, 0.5, trusted.stats.total_steps, trusted.stats.total_cost))
     assert stops(await run_turn(trusted, "two")) == []
-    trusted.limit(Limits(0, None, trusted.stats.all_steps))
+    trusted.limit(Limits(0, None, trusted.stats.total_steps))
     assert stops(await run_turn(trusted, "three")) == ["limit of 0 model requests reached"]
     trusted.limit(Limits(None, 0.5, 0, -1.0))  # others have spent a dollar
     assert stops(await run_turn(trusted, "four")) == ["Price limit exceeded: $1.0120 > $0.50"]

@@ -368,8 +368,8 @@ async def test_what_a_d_mail_took_back_is_in_no_measure_of_the_context(model_ser
 
 def counts(agent: Agent) -> tuple[Any, ...]:
     stats = agent.stats
-    costs = round(stats.session_cost, 9), round(stats.all_cost, 9)
-    return stats.session_total_llm_tokens, stats.steps, stats.all_steps, *costs
+    costs = round(stats.session_cost, 9), round(stats.total_cost, 9)
+    return stats.session_total_llm_tokens, stats.steps, stats.total_steps, *costs
 
 
 @pytest.mark.parametrize("clears", [1, 2])

@@ -9,7 +9,7 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.questions import Question, nobody
+from kin_nb.core.questions import Question, no_user
 from kin_nb.core.tool_types import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.ask_user import AskUser, AskUserConfig
 from kin_nb.notebook.approval.question import ask_question_by_stdin, prompt_text, read_reply
@@ -71,7 +71,7 @@ async def test_outside_a_session_nobody_answers(tool):
     with pytest.raises(ToolError, match="No one can be asked"):
         await tool.invoke(question="Which?")
     with pytest.raises(ToolError, match="No one can be asked"):
-        await nobody(DATABASE)
+        await no_user(DATABASE)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import BaseModel, Field, field_validator
 
 from kin_nb.core.callback_errors import unless_cancelled
-from kin_nb.core.questions import Question, nobody
+from kin_nb.core.questions import Question, no_user
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolPermission
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.call_context import call_context
@@ -67,7 +67,7 @@ class AskUser(BaseTool[AskUserArgs, AskUserResult, AskUserConfig, BaseToolState]
     async def run(self, args: AskUserArgs) -> AskUserResult:
         """Raises ToolError without a user who can answer."""
         call = call_context.get()
-        ask, call_id = (call.ask_question, call.call_id) if call else (nobody, "")
+        ask, call_id = (call.ask_question, call.call_id) if call else (no_user, "")
         answer = await unless_cancelled(ask(Question(args.question, tuple(args.choices), args.multiple, call_id)))
         return AskUserResult(answer=answer)
 
