@@ -24,7 +24,7 @@ from kin_nb.core.context.call_signatures import text_similarity
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.gitignore import Patterns
 from kin_nb.core.redaction import Redactor
-from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.classification import UnprovenError
 from kin_nb.core.safety.shell.read_only.plain_line import tokens
 from kin_nb.core.skills.flows import FlowError, read_flow
 from kin_nb.notebook.namespace.captured_output import terminal_text

@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kin_nb.core.safety.shell import judge
+from kin_nb.core.safety.shell import classify
 from tests.unit.safety import shell_workspace
 
 _SHOWN = 70
@@ -17,7 +17,7 @@ def table(name: str, root: Path) -> tuple[int, int]:
     environment = shell_workspace.environment(root.parent / "home")
     harmless = wrong = 0
     for command, expected, _ in shell_workspace.rows(name):
-        judgement = judge(command, root, environment)
+        judgement = classify(command, root, environment)
         told = ", ".join(judgement.reads) or "reads no files" if judgement.kind == "read-only" else judgement.reason
         mark = " " if judgement.kind == expected else "!"
         harmless += judgement.kind == "read-only"

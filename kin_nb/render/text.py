@@ -1,7 +1,7 @@
 r"""Untrusted text made safe to look at: terminal sequences out, hidden characters in sight, HTML escaped.
 
 Two readings of a text. `clean` is for what a program printed: colours and titles are removed, as a terminal would.
-`reveal_hidden` is for what a person judges (commands, arguments, paths, patches): nothing is removed, ESC shows as ⟨U+001B⟩.
+`reveal_hidden` is for what a user decides about (commands, arguments, paths, patches): nothing is removed, ESC shows as ⟨U+001B⟩.
 The ranges are written out because `unicodedata` differs between Pythons, and a card must not (playback compares bytes).
 
 `Html` is a type: a text becomes one by `escape`, and several become one by `fill` and `join`, whose templates are literals.

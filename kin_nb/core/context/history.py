@@ -319,7 +319,9 @@ class History:
 
 
 def messages_of_step(step: RecordedStep, expand: Expand = str) -> list[LLMMessage]:
-    answers = [tool_message(c.id, c.name, expand(c.shown_to_model), images_of(c.images), hint=c.hint) for c in step.calls]
+    answers = [
+        tool_message(c.id, c.name, expand(c.shown_to_model), images_of(c.images), hint=c.hint) for c in step.calls
+    ]
     reply = assistant_message(step.content, step.reasoning, step.calls, expand)
     origin = CallOrigin.from_text(step.provider_data)
     return [reply.changed(origin=origin) if origin is not None else reply, *answers]

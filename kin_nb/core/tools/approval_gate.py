@@ -68,7 +68,7 @@ class ApprovalGate:
             return call, NOT_RUN
         if not self._approvals.allows_tools:
             return call, NO_TOOLS
-        decision, preview = self._judged(call)
+        decision, preview = self._decide(call)
         answer: ApprovalDecision | None = None
         if decision.verdict is Verdict.ASK:
             async with self._one_at_a_time:
@@ -77,7 +77,7 @@ class ApprovalGate:
                 scripts: dict[str, str] | None = None
                 for _ in range(_MOST_QUESTIONS):
                     call = re_resolve(call, self._context().workspace)
-                    decision, preview = self._judged(call)  # the answer before may have been for the whole session
+                    decision, preview = self._decide(call)  # the answer before may have been for the whole session
                     if decision.verdict is not Verdict.ASK:
                         answer = None
                         break
@@ -179,7 +179,7 @@ class ApprovalGate:
             if edited is call:
                 answer = replace(answer, edited_args=None)
             else:
-                call, (again, preview) = edited, self._judged(edited)
+                call, (again, preview) = edited, self._decide(edited)
                 if again.verdict is Verdict.DENY:  # an edit cannot allow a forbidden call
                     return await self._denied(call, again, preview, f"as the user edited it: {again.reason}")
                 if again.verdict is Verdict.ASK:  # the user's own edit needs no second question
@@ -205,7 +205,7 @@ class ApprovalGate:
         line = edit_note(call, edited, previews, redact=self._recorder.redact, root=str(workspace.root))
         return replace(edited, edited=line)
 
-    def _judged(self, call: ResolvedToolCall) -> tuple[Decision, Preview]:
+    def _decide(self, call: ResolvedToolCall) -> tuple[Decision, Preview]:
         return decide(call.request, self._context_for(call)), self._preview(call)
 
     def _preview(self, call: ResolvedToolCall) -> Preview:

@@ -54,7 +54,9 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[R
         return Drift("effect", detail=_short(effect))
     recorded, actual = _without_advice(recorded), _without_advice(actual)
     if recorded.withheld:
-        same = recorded.withheld == sha256(actual.output) or actual.output == recorded.shown_to_model  # it was not run again
+        same = (
+            recorded.withheld == sha256(actual.output) or actual.output == recorded.shown_to_model
+        )  # it was not run again
         return Drift("same") if same else Drift("text", detail="another result; the recording has only the hash")
     if recorded.output == actual.output:
         return Drift("same")

@@ -132,7 +132,7 @@ class RecordedMiddleware:
 
 
 class TurnReplayer:
-    """One turn. `backend` answers for the model, `answer_approvals` what a recording may answer; `compare` judges each call.
+    """One turn. `backend` answers for the model, `answer_approvals` what a recording may answer; `compare` compares each call.
 
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
     `approve_recorded` makes it one, and only for a call with the recorded arguments; for one that writes a file outside of

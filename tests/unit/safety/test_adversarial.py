@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from kin_nb.core.safety.shell import judge
+from kin_nb.core.safety.shell import classify
 from kin_nb.core.safety.shell.dangerous import danger
 from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from tests.unit.safety import shell_workspace
@@ -127,7 +127,7 @@ def test_a_setting_of_the_repository_runs_nothing(tmp_path, way, command):
     monitor = CONFIGURED["monitor"].format(ran=ran)
     (root / "extra").write_text(monitor)
     (root / ".git" / "config.worktree").write_text(monitor if way == "worktree settings" else "")
-    assert judge(command, root, environment).kind == "unknown"
+    assert classify(command, root, environment).kind == "unknown"
     subprocess.run(["git", "diff"], cwd=root, env=environment, capture_output=True, check=False)
     assert ran.exists() or way == "pager"  # git does run it: a pager only on a terminal
 
@@ -153,7 +153,7 @@ def test_an_attribute_that_names_a_program_of_the_repository_runs_nothing(tmp_pa
     with (root / ".git" / "config").open("a") as file:
         file.write(settings.format(ran=ran))
     for command in (*LOOKS, "git diff -- src", "git diff --stat"):
-        assert judge(command, root, environment).kind == "unknown", command
+        assert classify(command, root, environment).kind == "unknown", command
     subprocess.run(["git", "diff"], cwd=root, env=environment, capture_output=True, check=False)
     assert ran.exists()
 
@@ -201,7 +201,7 @@ GIVEN = [
 def test_a_git_line_that_runs_or_changes_something_is_not_proven(tmp_path, command):
     root = shell_workspace.make(tmp_path.resolve())
     environment = shell_workspace.environment(root.parent / "home")
-    assert judge(command, root, environment).kind == "unknown"
+    assert classify(command, root, environment).kind == "unknown"
 
 
 def test_a_proven_line_runs_no_program_that_the_repository_holds(tmp_path):
@@ -219,6 +219,6 @@ def test_a_proven_line_runs_no_program_that_the_repository_holds(tmp_path):
     subprocess.run(["git", "worktree", "add", "-q", "tree"], cwd=root, env=environment, check=True, capture_output=True)
     ran.unlink(missing_ok=True)  # making the worktree ran a hook
     for command in (*LOOKS, "cd tree && git status", "git -C tree diff", "git stash list", "git branch -a"):
-        assert judge(command, root, environment).kind == "read-only", command
+        assert classify(command, root, environment).kind == "read-only", command
         subprocess.run(["bash", "-c", command], cwd=root, env=read_only_environment(environment, {}), check=False)
     assert not ran.exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.classification import UnprovenError
 from kin_nb.core.safety.shell.read_only.plain_line import Token, agreed_tokens, lists, tokens
 from kin_nb.core.safety.shell.read_only.words import WordReader
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.safety.shell import judge
+from kin_nb.core.safety.shell import classify
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 
 SIMPLE = (
@@ -56,7 +56,7 @@ def unexpected(command: str, root: Path, environment: dict[str, str]) -> set[str
         check=False,
         text=True,
     ).stdout
-    told = {str((root / path).resolve()) for path in judge(command, root, environment).reads}
+    told = {str((root / path).resolve()) for path in classify(command, root, environment).reads}
     return {found.removeprefix("AT:") for found in output.splitlines() if found.startswith("AT:")} - told
 
 
@@ -64,7 +64,7 @@ def test_a_line_reads_where_it_was_judged_to_whatever_joins_its_parts(root):
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(root.parent)}
     chance = random.Random(11)
     lines = {line(chance, 4) for _ in range(2_000)}
-    proven = [each for each in sorted(lines) if "cd" in each and judge(each, root, environment).kind == "read-only"]
+    proven = [each for each in sorted(lines) if "cd" in each and classify(each, root, environment).kind == "read-only"]
     with ThreadPoolExecutor(2) as pool:
         found = pool.map(lambda each: (each, unexpected(each, root, environment)), proven)
     assert {each: files for each, files in found if files} == {}
@@ -82,7 +82,7 @@ def test_a_line_reads_where_it_was_judged_to_whatever_joins_its_parts(root):
 )
 def test_a_part_is_judged_in_the_folder_that_bash_runs_it_in(root, command, read):
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(root.parent)}
-    judged = {(root / path).resolve() for path in judge(command, root, environment).reads}
+    judged = {(root / path).resolve() for path in classify(command, root, environment).reads}
     assert judged == {(root / path).resolve() for path in read}
     assert unexpected(command, root, environment) == set()
 
@@ -96,7 +96,7 @@ async def test_the_folder_above_is_the_one_above_the_workspace_itself_not_above_
     link.symlink_to(root)
     monkeypatch.setenv("PWD", str(link))
     tool = Bash.from_config(BashConfig(workdir=root))
-    assert judge("cd ../ws/a && cat f", root).reads == ("a/f",)
+    assert classify("cd ../ws/a && cat f", root).reads == ("a/f",)
     assert (await tool.invoke(command="cd ../ws/a && cat f")).output == (root / "a/f").read_text()
 
 
@@ -104,4 +104,4 @@ def test_a_folder_that_cannot_be_entered_is_not_believed(root, monkeypatch):
     monkeypatch.setattr(
         "kin_nb.core.safety.shell.read_only.working_dir.os.access", lambda path, _mode: not str(path).endswith("/c")
     )
-    assert judge("cd c; cat ../f", root).kind == "unknown"
+    assert classify("cd c; cat ../f", root).kind == "unknown"

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.decision import ToolRequest, Verdict
 from kin_nb.core.safety.policies import AskForSensitivePaths, DenyDangerousCommands, DenyWhilePlanning, SafetyContext
-from kin_nb.core.safety.shell import judge
+from kin_nb.core.safety.shell import classify
 from kin_nb.core.safety.shell.read_only.working_dir import HIDING, read_only_environment
 from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.tool_types import Accesses
@@ -29,7 +29,7 @@ def root(tmp_path) -> Path:
 
 
 def reads(root: Path, command: str) -> list[str]:
-    judgement = judge(command, root, shell_workspace.environment(root.parent / "home"))
+    judgement = classify(command, root, shell_workspace.environment(root.parent / "home"))
     assert judgement.kind == "read-only", judgement.reason
     return list(judgement.reads)
 
@@ -114,7 +114,7 @@ def test_a_comparison_of_folders_names_the_secrets_in_them(root):
     (root / "src" / ".env").write_text("SECRET=abc\n")
     assert reads(root, "diff -N tests src") == ["tests", "src", "src/.env"]
     (root / "src" / "out").symlink_to(root.parent / "home" / ".ssh" / "id_rsa")
-    judgement = judge("diff tests src", root)
+    judgement = classify("diff tests src", root)
     assert (judgement.kind, "out" in judgement.reason) == ("unknown", True)
 
 
@@ -181,7 +181,7 @@ def test_git_shows_nothing_of_a_secret_now_or_in_the_past_so_nobody_is_asked(roo
     if state == "history":
         git("commit", "-qm", "gone")
     for command in SHOWING:
-        judgement = judge(command, root, environment)
+        judgement = classify(command, root, environment)
         assert (judgement.kind, judgement.reads) == ("read-only", (".",)), command
         shown = subprocess.run(
             ["bash", "-c", command],
@@ -232,7 +232,7 @@ def test_where_git_may_look_at_no_attributes_it_is_asked_about(root, command):
     (root / ".git" / "refs" / "tags" / "a-tag").write_text("0" * 40)
     (root / ".git" / "refs" / "heads" / ("deadbeef" * 5)).write_text("0" * 40)
     (root / ".git" / "AUTO_MERGE").write_text("0" * 40)
-    judgement = judge(command, root, shell_workspace.environment(root.parent / "home"))
+    judgement = classify(command, root, shell_workspace.environment(root.parent / "home"))
     assert judgement.kind == "unknown" or ".env" in judgement.reads
 
 
@@ -334,7 +334,7 @@ def test_a_file_is_named_whatever_colons_its_name_holds(root):
 def test_git_compares_nothing_where_there_is_no_repository(tmp_path):
     (tmp_path / "a").write_text("1\n")
     (tmp_path / "b").write_text("2\n")
-    assert judge("git diff a b", tmp_path).kind == "unknown"
+    assert classify("git diff a b", tmp_path).kind == "unknown"
 
 
 def test_a_word_of_awks_is_an_assignment_only_where_every_awk_takes_it_for_one(root):
@@ -353,7 +353,7 @@ def test_a_glob_that_counts_characters_is_not_proven_where_bytes_are_counted_oth
     seen = subprocess.run(shown, cwd=root, env=environment | {"LC_ALL": "C"}, check=True, capture_output=True).stdout
     assert seen == b"SECRET=abc\n"  # so it is read
     for command in ("cat ??", "cat ./?*"):
-        assert judge(command, root, environment).kind == "unknown", command
+        assert classify(command, root, environment).kind == "unknown", command
     assert reads(root, "cat README.m?") == [".", "README.md"]
     assert reads(root, "cat src/???.py") == ["src", "src/app.py", "src/lib.py"]
     assert ".env" in reads(root, "grep -r --include='??env' SECRET .")
@@ -369,16 +369,16 @@ def test_an_option_behind_a_file_may_itself_be_a_file_and_is_named(root):
 
 def test_a_repository_too_large_to_be_sure_of_is_unproven(root, monkeypatch, old_git):
     monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git_content.SECONDS", -1)
-    judgement = judge("git diff", root)
+    judgement = classify("git diff", root)
     assert (judgement.kind, "too many files" in judgement.reason) == ("unknown", True)
-    assert judge("git diff --stat", root).kind == "read-only"
+    assert classify("git diff --stat", root).kind == "read-only"
 
 
 def test_an_index_of_another_layout_is_not_guessed_at(root):
     environment = shell_workspace.environment(root.parent / "home")
     subprocess.run(["git", "update-index", "--index-version", "4"], cwd=root, env=environment, check=True)
-    assert judge("git diff", root, environment).kind == "unknown"
-    assert judge("git status", root, environment).kind == "read-only"
+    assert classify("git diff", root, environment).kind == "unknown"
+    assert classify("git status", root, environment).kind == "read-only"
 
 
 def test_an_index_with_longer_hashes_and_extended_entries_is_read(root, old_git):
@@ -402,12 +402,12 @@ def test_a_search_of_settings_that_hold_a_token_names_them(root):
 
 def test_a_search_that_follows_links_is_not_proven(root):
     for command in ("grep -R x .", "diff -r . src"):
-        judgement = judge(command, root)
+        judgement = classify(command, root)
         assert (judgement.kind, "to_home" in judgement.reason) == ("unknown", True)
 
 
 def decision(policy, root: Path, command: str, mode=AgentMode.DEFAULT):
-    judged = judge(command, root, shell_workspace.environment(root.parent / "home"))
+    judged = classify(command, root, shell_workspace.environment(root.parent / "home"))
     harmless = judged.kind == "read-only"
     accesses = Accesses(reads=judged.reads) if harmless else Accesses(everything=True, reason=judged.reason)
     workspace = Workspace(root)
@@ -518,8 +518,8 @@ def test_a_hidden_secret_that_an_ignore_file_shows_again_is_named_where_rg_searc
 
 
 def test_git_diff_of_two_paths_is_unproven_where_git_may_not_take_the_repository_for_ones_own(root, monkeypatch):
-    assert judge("git diff src tests", root).kind == "read-only"
+    assert classify("git diff src tests", root).kind == "read-only"
     monkeypatch.setattr("os.geteuid", lambda: root.stat().st_uid + 1)
-    assert judge("git diff src tests", root).kind == "unknown"
-    assert judge("git diff -- src tests", root).kind == "unknown"
-    assert judge("git diff src", root).kind == "read-only"
+    assert classify("git diff src tests", root).kind == "unknown"
+    assert classify("git diff -- src tests", root).kind == "unknown"
+    assert classify("git diff src", root).kind == "read-only"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.redaction import Redactor
-from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.shell.judgement import shown
+from kin_nb.core.safety.shell import classify
+from kin_nb.core.safety.shell.classification import shown
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
 
 SECRET = "q7Zp-Vx93Lm0Kt52Rw8Yb61Hd4Nc7Sf2Ga9Je3Uo5Xi1Tq6"
@@ -18,7 +18,7 @@ PHRASE = "correct horse battery staple and nothing else whatever it may be"
 def said(command: str, root: Path) -> str:
     """As it is recorded: the reason and the summary, redacted afterwards."""
     tool = Bash.from_config(BashConfig(workdir=root))
-    texts = (judge(command, root).reason, tool.preview(BashArgs(command=command)).summary)
+    texts = (classify(command, root).reason, tool.preview(BashArgs(command=command)).summary)
     return "\n".join(map(Redactor([SECRET, PHRASE], root).text, texts))
 
 
@@ -52,8 +52,8 @@ def test_no_piece_of_a_secret_is_left_where_a_command_is_cut(tmp_path, monkeypat
 
 
 def test_of_a_variable_that_is_set_the_name_is_said_and_not_the_value(tmp_path):
-    assert judge("DEPLOY_TOKEN=something-new ./deploy.sh", tmp_path).reason == "`DEPLOY_TOKEN=…` sets a variable"
-    assert judge("export A=something-new", tmp_path).reason == "`export A=…` sets a variable"
+    assert classify("DEPLOY_TOKEN=something-new ./deploy.sh", tmp_path).reason == "`DEPLOY_TOKEN=…` sets a variable"
+    assert classify("export A=something-new", tmp_path).reason == "`export A=…` sets a variable"
 
 
 @pytest.mark.parametrize(

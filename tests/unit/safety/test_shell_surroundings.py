@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.safety.shell import judge
+from kin_nb.core.safety.shell import classify
 from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
@@ -41,7 +41,7 @@ def configure(root: Path, text: str) -> None:
 def test_a_monitor_that_git_would_run_makes_git_unproven(root, environment):
     program(root / "monitor")
     configure(root, "[core]\n\tfsmonitor = ./monitor\n")
-    judgement = judge("git status", root, environment)
+    judgement = classify("git status", root, environment)
     assert (judgement.kind, judgement.reason) == (
         "unknown",
         "git's settings in .git set core.fsmonitor, which may run a program",
@@ -76,8 +76,8 @@ def test_a_monitor_that_git_would_run_makes_git_unproven(root, environment):
 def test_a_setting_that_is_not_known_to_be_inert_makes_git_unproven(root, environment, setting):
     configure(root, setting)
     for command in ("git status", "git log -1", "cd src && git diff", "git -C src status"):
-        assert judge(command, root, environment).kind == "unknown", command
-    assert judge("ls", root, environment).kind == "read-only"
+        assert classify(command, root, environment).kind == "unknown", command
+    assert classify("ls", root, environment).kind == "read-only"
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_a_setting_that_is_not_known_to_be_inert_makes_git_unproven(root, enviro
 )
 def test_ordinary_settings_leave_git_proven(root, environment, setting):
     configure(root, setting)
-    assert judge("git status", root, environment).kind == "read-only"
+    assert classify("git status", root, environment).kind == "read-only"
 
 
 def test_a_hook_that_looking_runs_makes_git_unproven(root, environment):
     configure(root, "[core]\n\thooksPath = .husky\n")
     program(root / ".husky" / "post-index-change")
-    assert judge("git diff", root, environment).kind == "unknown"
+    assert classify("git diff", root, environment).kind == "unknown"
     program(root / ".git" / "hooks" / "pre-commit")
     (root / ".husky" / "post-index-change").unlink()
-    assert judge("git diff", root, environment).kind == "read-only"
+    assert classify("git diff", root, environment).kind == "read-only"
 
 
 async def test_settings_that_the_proof_missed_run_nothing(root, monkeypatch):
@@ -138,18 +138,18 @@ def test_submodules_and_their_settings_are_not_looked_into(root, environment):
     subprocess.run(
         [*run, "submodule", "add", "-q", str(root), "sub"], cwd=root, env=environment, check=True, capture_output=True
     )
-    assert judge("git status", root, environment).kind == "unknown"
-    assert judge("git diff", root, environment).kind == "unknown"
-    assert judge("git status --ignore-submodules=dirty", root, environment).kind == "read-only"
+    assert classify("git status", root, environment).kind == "unknown"
+    assert classify("git diff", root, environment).kind == "unknown"
+    assert classify("git status --ignore-submodules=dirty", root, environment).kind == "read-only"
     twice = "git status --ignore-submodules=dirty --ignore-submodules=none"
-    assert judge(twice, root, environment).kind == "unknown"
-    assert judge("git log -1", root, environment).kind == "read-only"
+    assert classify(twice, root, environment).kind == "unknown"
+    assert classify("git log -1", root, environment).kind == "read-only"
 
 
 def test_a_folder_that_poses_as_a_repository_is_not_believed(root, environment):
     bare = root / "bare"
     subprocess.run(["git", "init", "-q", "--bare", str(bare)], env=environment, check=True)
-    assert judge("cd bare && git log", root, environment).kind == "unknown"
+    assert classify("cd bare && git log", root, environment).kind == "unknown"
 
 
 EVIL = '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = "touch ran; false"\n'
@@ -175,7 +175,7 @@ def pose(folder: Path, *, objects: str = "folders", head: str = "link") -> None:
 @pytest.mark.parametrize("command", ["git -C docs status", "cd docs && git status", "cd docs/refs/.. && git diff"])
 def test_no_folder_that_git_may_take_for_a_repository_is_believed(root, environment, objects, head, command):
     pose(root / "docs", objects=objects, head=head)
-    assert judge(command, root, environment).kind == "unknown"
+    assert classify(command, root, environment).kind == "unknown"
     subprocess.run(["git", "-C", "docs", "status"], cwd=root, env=environment, check=False, capture_output=True)
     assert (root / "ran").exists()  # git does take it for one
 
@@ -184,7 +184,7 @@ def test_a_bare_repository_whose_parts_are_elsewhere_is_not_believed(root, envir
     (root / "docs").mkdir()
     (root / "docs" / "HEAD").write_text("ref: refs/heads/main\n")
     (root / "docs" / "commondir").write_text("../x\n")
-    assert judge("git -C docs status", root, environment).kind == "unknown"
+    assert classify("git -C docs status", root, environment).kind == "unknown"
 
 
 @pytest.mark.parametrize("inside", [{}, {"HEAD": "nonsense\n"}, {"HEAD": "ref: refs/heads/main\n"}])
@@ -196,7 +196,7 @@ def test_a_git_folder_that_git_would_pass_by_is_not_believed(root, environment, 
     if "nonsense\n" in inside.values():
         for name in ("objects", "refs"):
             (root / "src" / ".git" / name).mkdir()
-    assert judge("git -C src status", root, environment).kind == "unknown"
+    assert classify("git -C src status", root, environment).kind == "unknown"
     subprocess.run(["git", "-C", "src", "status"], cwd=root, env=environment, check=False, capture_output=True)
     assert (root / "ran").exists()  # git passed it by, and obeyed the root's settings
 
@@ -204,26 +204,26 @@ def test_a_git_folder_that_git_would_pass_by_is_not_believed(root, environment, 
 @pytest.mark.parametrize("text", ["gitdir: x \n", "gitdir:x\n", "gitdir:  x\n", "gitdir: x\ny\n", "gitdir: \n"])
 def test_a_pointer_that_git_would_read_otherwise_is_not_believed(root, environment, text):
     (root / "src" / ".git").write_text(text)
-    assert judge("git -C src status", root, environment).kind == "unknown"
+    assert classify("git -C src status", root, environment).kind == "unknown"
 
 
 @pytest.mark.parametrize("value", [".ev ; c", ".ev # c", '".ev"', ".e\\\\v", '.e"v"', ".ev x"])
 def test_a_folder_of_hooks_that_is_written_unclearly_makes_git_unproven(root, environment, value):
     configure(root, f"[core]\n\thooksPath = {value}\n")
-    assert judge("git diff", root, environment).kind == "unknown"
+    assert classify("git diff", root, environment).kind == "unknown"
 
 
 def test_a_worktrees_settings_are_those_of_its_repository(root, environment):
     subprocess.run(
         ["git", "worktree", "add", "-q", str(root / "tree")], cwd=root, env=environment, check=True, capture_output=True
     )
-    assert judge("cd tree && git status", root, environment).kind == "read-only"
+    assert classify("cd tree && git status", root, environment).kind == "read-only"
     configure(root, "[core]\n\tfsmonitor = ./monitor\n")
-    assert judge("cd tree && git status", root, environment).kind == "unknown"
+    assert classify("cd tree && git status", root, environment).kind == "unknown"
     (root / "tree" / ".git").write_text("gitdir: /nowhere\n")
-    assert judge("cd tree && git status", root, environment).kind == "read-only"  # git finds nothing there
+    assert classify("cd tree && git status", root, environment).kind == "read-only"  # git finds nothing there
     (root / "tree" / ".git").write_text("nonsense\n")
-    assert judge("cd tree && git status", root, environment).kind == "unknown"
+    assert classify("cd tree && git status", root, environment).kind == "unknown"
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_a_repository_that_shows_another_ones_content_names_it(root, environment
             git(other, environment, "pack-refs", "--all")
             (ours / "packed-refs").symlink_to(theirs / "packed-refs")
     assert "PRIVATE" in git(root / "sub", environment, "log", "-p", "-1")  # git does show it
-    judgement = judge("cd sub && git log -p -1", root, environment)
+    judgement = classify("cd sub && git log -p -1", root, environment)
     assert judgement.kind == "read-only"
     assert any(Path(path).is_relative_to(theirs) for path in judgement.reads)
 
@@ -280,26 +280,26 @@ def test_a_repository_that_shows_another_ones_content_names_it(root, environment
 def test_a_linked_worktree_is_nobody_elses(root, environment, other):
     linked = root.parent / "linked"
     git(other, environment, "worktree", "add", "-q", str(linked))
-    assert judge("git log -p -1", linked, environment).reads == (".",)
+    assert classify("git log -p -1", linked, environment).reads == (".",)
     (root / "posing").mkdir()
     (root / "posing" / ".git").write_text((linked / ".git").read_text())
-    reads = judge("cd posing && git log -p -1", root, environment).reads
+    reads = classify("cd posing && git log -p -1", root, environment).reads
     assert str(other / ".git") in reads
 
 
 def test_objects_borrowed_from_a_folder_that_is_unclear_make_git_unproven(root, environment):
     (root / ".git/objects/info/alternates").write_text('"/x\\ty"\n')
-    assert judge("git log -1", root, environment).kind == "unknown"
+    assert classify("git log -1", root, environment).kind == "unknown"
 
 
 def test_settings_that_never_end_are_not_waited_for(root, environment):
     (root / ".git" / "config").unlink()
     os.mkfifo(root / ".git" / "config")
-    assert judge("git status", root, environment).kind == "unknown"
+    assert classify("git status", root, environment).kind == "unknown"
 
 
 def test_git_told_to_look_elsewhere_is_not_proven(root, environment):
-    assert judge("git status", root, environment | {"GIT_DIR": "/x"}).kind == "unknown"
+    assert classify("git status", root, environment | {"GIT_DIR": "/x"}).kind == "unknown"
 
 
 @pytest.mark.parametrize("entry", ["", ".", "bin", "{root}/bin"])
@@ -307,16 +307,16 @@ def test_a_program_of_the_workspace_is_not_the_one_that_is_known(root, environme
     program(root / "bin" / "ls")
     program(root / "ls")
     first = environment | {"PATH": f"{entry.format(root=root)}:{environment['PATH']}"}
-    judgement = judge("ls", root, first)
+    judgement = classify("ls", root, first)
     assert (judgement.kind, "a program of the workspace" in judgement.reason) == ("unknown", True)
-    assert judge("cat README.md", root, first).kind == "read-only"
+    assert classify("cat README.md", root, first).kind == "read-only"
     last = environment | {"PATH": f"{environment['PATH']}:{entry.format(root=root)}"}
-    assert judge("ls", root, last).kind == "read-only"
+    assert classify("ls", root, last).kind == "read-only"
 
 
 def test_a_shell_of_the_workspace_proves_nothing(root, environment):
     program(root / "bin" / "bash")
-    assert judge("pwd", root, environment | {"PATH": f"{root}/bin"}).kind == "unknown"
+    assert classify("pwd", root, environment | {"PATH": f"{root}/bin"}).kind == "unknown"
 
 
 @pytest.mark.parametrize("name", ["timeout", "xargs", "echo", "true"])
@@ -326,40 +326,40 @@ def test_a_program_of_the_workspace_is_not_the_one_that_runs_another(root, envir
     line = {"xargs": "ls | xargs echo", "echo": "ls | xargs", "true": "timeout 5 true"}.get(
         name, "timeout 5 wc README.md"
     )
-    assert judge(line, root, environment).kind == "read-only"
-    assert judge(line, root, first).kind == "unknown"
+    assert classify(line, root, environment).kind == "read-only"
+    assert classify(line, root, first).kind == "unknown"
 
 
 def test_a_version_managers_shim_is_not_the_program(root, environment, tmp_path):
     program(tmp_path / "shims" / "python")
     path = f"{tmp_path}/shims:{environment['PATH']}"
-    assert judge("python --version", root, environment | {"PATH": path}).kind == "unknown"
+    assert classify("python --version", root, environment | {"PATH": path}).kind == "unknown"
 
 
 def test_a_toolchain_that_the_folder_names_is_not_the_persons(root, environment):
-    assert judge("cargo --version", root, environment).kind == "read-only"
+    assert classify("cargo --version", root, environment).kind == "read-only"
     (root / "rust-toolchain.toml").write_text('[toolchain]\npath = "x"\n')
-    assert judge("cargo --version", root, environment).kind == "unknown"
-    assert judge("pip list", root, environment | {"PYTHONPATH": "src"}).kind == "unknown"
+    assert classify("cargo --version", root, environment).kind == "unknown"
+    assert classify("pip list", root, environment | {"PYTHONPATH": "src"}).kind == "unknown"
 
 
 def test_names_that_no_file_can_have_are_unproven(root, environment):
     (root / "circle").symlink_to("circle")
     for command in ("cat circle", f"cat {'a' * 300}", "cat 'a\nb'"):
-        assert judge(command, root, environment).kind == "unknown"
+        assert classify(command, root, environment).kind == "unknown"
 
 
 def test_a_folder_too_large_to_be_sure_of_is_unproven(root, environment, monkeypatch):
     monkeypatch.setattr("kin_nb.core.safety.shell.read_only.working_dir._SEARCHED", 5)
-    judgement = judge("grep -r x .", root, environment)
+    judgement = classify("grep -r x .", root, environment)
     assert (judgement.kind, "too many files" in judgement.reason) == ("unknown", True)
 
 
 def test_without_the_parser_nothing_is_proven(root, environment, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "kin_nb.core.safety.shell.read_only.prover", None)
-    judgement = judge("ls", root, environment)
+    judgement = classify("ls", root, environment)
     assert judgement.kind == "unknown"
-    assert judge("rm -rf /", root, environment).kind == "dangerous"
+    assert classify("rm -rf /", root, environment).kind == "dangerous"
 
 
 def test_a_letter_that_ends_in_a_backslash_is_proven_nowhere_but_in_utf_8(tmp_path):
@@ -369,13 +369,13 @@ def test_a_letter_that_ends_in_a_backslash_is_proven_nowhere_but_in_utf_8(tmp_pa
         ({"LANG": "zh_CN.GBK"}, "unknown"),
         ({"LC_ALL": "en_US.UTF-8"}, "read-only"),
     ):
-        assert judge("echo 'é'", tmp_path, place | named).kind == kind
-        assert judge("echo e", tmp_path, place | named).kind == "read-only"
-    assert judge("echo 'é'", tmp_path, place | {"LC_CTYPE": "zh_TW.BIG5", "LANG": "C.UTF-8"}).kind == "unknown"
+        assert classify("echo 'é'", tmp_path, place | named).kind == kind
+        assert classify("echo e", tmp_path, place | named).kind == "read-only"
+    assert classify("echo 'é'", tmp_path, place | {"LC_CTYPE": "zh_TW.BIG5", "LANG": "C.UTF-8"}).kind == "unknown"
 
 
 def test_nothing_is_proven_where_another_shell_would_run_it(tmp_path):
-    assert judge("ls", tmp_path, {"PATH": str(tmp_path), "HOME": str(tmp_path)}).kind == "unknown"
+    assert classify("ls", tmp_path, {"PATH": str(tmp_path), "HOME": str(tmp_path)}).kind == "unknown"
 
 
 def test_a_program_that_runs_another_of_the_workspace_is_not_proven(tmp_path):
@@ -385,7 +385,7 @@ def test_a_program_that_runs_another_of_the_workspace_is_not_proven(tmp_path):
     (folder / "grep").chmod(0o755)
     place = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)}
     for name in ("grep", "egrep", "fgrep"):
-        assert judge(f"{name} x README.md", tmp_path, place).kind == "unknown"
+        assert classify(f"{name} x README.md", tmp_path, place).kind == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -459,15 +459,15 @@ def test_an_address_that_the_persons_settings_put_a_token_into_is_asked_about(tm
     place = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
     subprocess.run(["git", "init", "-q"], cwd=root, env=place, check=True)
     (home / ".gitconfig").write_text("[user]\n\tname = a\n")
-    assert judge("git remote -v", root, place).reads == (".",)
+    assert classify("git remote -v", root, place).reads == (".",)
     for text in (
         '[url "https://u:TOKEN@github.com/"]\n\tinsteadOf = https://github.com/\n',
         "[include]\n\tpath = more\n",
     ):
         (home / ".gitconfig").write_text(text)
-        assert judge("git remote -v", root, place).reads == (".", str(home / ".gitconfig"))
+        assert classify("git remote -v", root, place).reads == (".", str(home / ".gitconfig"))
     named = place | {"GIT_CONFIG_GLOBAL": str(tmp_path / "none")}
-    assert judge("git remote get-url origin", root, named).reads == (".",)
+    assert classify("git remote get-url origin", root, named).reads == (".",)
 
 
 def test_git_diff_leaves_the_index_alone_where_times_differ_and_nothing_else(tmp_path):
@@ -478,7 +478,7 @@ def test_git_diff_leaves_the_index_alone_where_times_differ_and_nothing_else(tmp
     os.utime(tmp_path / "a", (1, 1))
     before = (tmp_path / ".git" / "index").stat()
     for command in ("git diff", "git diff --stat", "git status"):
-        assert judge(command, tmp_path, place).kind == "read-only"
+        assert classify(command, tmp_path, place).kind == "read-only"
         subprocess.run(
             ["bash", "-c", command], cwd=tmp_path, env=read_only_environment(place, {}), capture_output=True, check=True
         )
@@ -492,12 +492,12 @@ def test_objects_that_are_links_are_borrowed(tmp_path):
     subprocess.run(["git", "init", "-q", str(root)], env=place, check=True)
     other.write_text("")
     (root / ".git" / "objects" / "pack" / "pack-1.pack").symlink_to(other)
-    assert str(other) in judge("git show HEAD", root, place).reads
+    assert str(other) in classify("git show HEAD", root, place).reads
 
 
 def test_a_home_folder_in_the_path_may_hold_another_program(tmp_path):
     place = {"PATH": "~/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
-    assert judge("cat README.md", tmp_path, place).kind == "unknown"
+    assert classify("cat README.md", tmp_path, place).kind == "unknown"
 
 
 async def test_a_proof_that_holds_no_more_when_it_runs_runs_nothing(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.safety.shell import judge
+from kin_nb.core.safety.shell import classify
 from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from kin_nb.core.workspace import Workspace
 from tests.unit.safety import shell_workspace
@@ -34,13 +34,13 @@ def environment(root) -> dict[str, str]:
 
 @pytest.mark.parametrize(("why", "expected"), BY_REASON, ids=lambda value: value.replace(" ", "_"))
 def test_commands_are_judged_as_the_table_says(root, environment, why, expected):
-    found = {command: judge(command, root, environment) for command in BY_REASON[why, expected]}
+    found = {command: classify(command, root, environment) for command in BY_REASON[why, expected]}
     assert {c: f"{j.kind}: {j.reason}" for c, j in found.items() if j.kind != expected} == {}
     assert all(judgement.reason for judgement in found.values())
 
 
 def test_what_agents_use_every_day_is_mostly_proven_and_the_rest_has_its_reason(root, environment):
-    found = [(command, judge(command, root, environment), why) for command, _, why in EVERYDAY]
+    found = [(command, classify(command, root, environment), why) for command, _, why in EVERYDAY]
     misses = {command: judgement.reason for command, judgement, _ in found if judgement.kind != "read-only"}
     assert misses == {command: why for command, expected, why in EVERYDAY if expected != "read-only"}
     assert len(EVERYDAY) >= 60
@@ -85,7 +85,7 @@ def test_what_is_judged_harmless_changes_nothing_and_tells_no_secret_unasked(roo
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(lambda command: run(command, root, environment), commands))
     for command, output in zip(commands, outputs, strict=True):
-        assert not leaks(output, judge(command, root, environment).reads, root), command
+        assert not leaks(output, classify(command, root, environment).reads, root), command
     assert fingerprint(root, root.parent / "home") == before
 
 
@@ -100,7 +100,7 @@ def test_spoiled_commands_are_never_judged_harmless_wrongly(root, environment):
         for _ in range(chance.randint(1, 3)):
             pieces.insert(chance.randrange(len(pieces) + 1), chance.choice(words))
         line = " ".join(pieces)
-        judgement = judge(line, root, environment)
+        judgement = classify(line, root, environment)
         if judgement.kind == "read-only":
             ran += 1
             assert not leaks(run(line, root, environment), judgement.reads, root), line
@@ -119,7 +119,7 @@ def test_spoiled_commands_are_never_judged_harmless_wrongly(root, environment):
     ],
 )
 def test_too_much_to_prove_is_said(root, environment, command, why):
-    judgement = judge(command, root, environment)
+    judgement = classify(command, root, environment)
     assert (judgement.kind, why in judgement.reason) == ("unknown", True), judgement.reason
 
 
@@ -128,4 +128,4 @@ def test_too_much_to_prove_is_said(root, environment, command, why):
 )
 def test_no_line_however_nested_is_proven_or_breaks_the_judge(root, environment, piece):
     for length in (9_990, 300_000):
-        assert judge(piece * (length // len(piece)), root, environment).kind == "unknown"
+        assert classify(piece * (length // len(piece)), root, environment).kind == "unknown"

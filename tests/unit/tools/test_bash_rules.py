@@ -9,7 +9,7 @@ import pytest
 
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.safety.grants import scopes
-from kin_nb.core.safety.shell import judge
+from kin_nb.core.safety.shell import classify
 from kin_nb.core.safety.shell.dangerous import danger
 from kin_nb.core.safety.shell.reader.parser import parse_commands
 from kin_nb.core.tool_types import ToolPermission
@@ -367,7 +367,7 @@ def test_the_denylist_sees_through_what_runs_another_command(command):
     ],
 )
 def test_what_runs_a_command_that_cannot_be_read_is_not_proven(tmp_path, command):
-    assert judge(command, tmp_path).kind == "unknown"
+    assert classify(command, tmp_path).kind == "unknown"
 
 
 @pytest.mark.parametrize(

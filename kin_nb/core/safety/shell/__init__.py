@@ -1,4 +1,4 @@
-"""Judge a shell command line without running it: read-only, unknown, or dangerous (judge.py).
+"""Classify a shell command line without running it: read-only, unknown, or dangerous (classify.py).
 
 Read-only is proven, never guessed: whatever this package does not know is unknown, and asks. It reads the line, the folders
 that the line names and git's settings. It runs no part of the line, writes nothing and asks no one.
@@ -9,11 +9,11 @@ There are three parsers, because the safe side of a mistake differs:
 * read_only/ is strict. It accepts plain lines only, and two independent tokenizers (the shell's rules, tree-sitter) must agree on
   every word. Proving too little is safe.
 * command_prefix.py is the smallest: one command of plain words, for grants that cover commands with the same prefix.
-Read in this order: judgement, judge, dangerous, reader/, read_only/, command_prefix, named_scripts.
+Read in this order: classification, classify, dangerous, reader/, read_only/, command_prefix, named_scripts.
 May import: kin_nb.core.safety, kin_nb.core's paths, sensitive names, tool types and workspace, tree-sitter (on first use).
 """
 
-from kin_nb.core.safety.shell.judge import judge
-from kin_nb.core.safety.shell.judgement import Judgement
+from kin_nb.core.safety.shell.classification import Classification
+from kin_nb.core.safety.shell.classify import classify
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["Classification", "classify"]

@@ -377,7 +377,7 @@ def command_prefix(command: str, *, read_only: bool = False, root: Path | None =
 
     The program, or program and subcommand where there are such (`git diff`, `npm run build`, `make test`), or
     `python -m module`. A later command is covered when its own prefix is the same: compare prefixes, not text.
-    `read_only`: it is proven read-only. `root`: where its links are followed; without, it is judged by spelling alone.
+    `read_only`: it is proven read-only. `root`: where its links are followed; without, only its spelling counts.
     """
     words = plain_words(command)
     if words is None or any(leaves_workspace(word) for word in words[1:]):

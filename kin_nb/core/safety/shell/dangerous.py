@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
-from kin_nb.core.safety.shell.judgement import shown
+from kin_nb.core.safety.shell.classification import shown
 from kin_nb.core.safety.shell.reader.continuations import join_continuations
 from kin_nb.core.safety.shell.reader.nested_commands import (
     FIND_EXEC_OPTIONS,

@@ -32,7 +32,8 @@ from kin_nb.core.config.keys import environment_with
 from kin_nb.core.environment import child_environment
 from kin_nb.core.processes.supervised import Ended, run_process
 from kin_nb.core.redaction import Redactor, is_secret_name
-from kin_nb.core.safety.shell import Judgement, judge
+from kin_nb.core.safety.shell import Classification, classify
+from kin_nb.core.safety.shell.classify import sensitive_writes
 from kin_nb.core.safety.shell.command_prefix import (
     find_prefix,
     is_known_program,
@@ -42,7 +43,6 @@ from kin_nb.core.safety.shell.command_prefix import (
     reaches_outside,
     split_git_options,
 )
-from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
 from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
@@ -133,11 +133,11 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
         Sensitive files that the command certainly writes are listed too: no grant and no rule covers those.
         """
-        judged = self._judged(args.command)
-        if self._is_proven(args.command, judged):
-            return Accesses(reads=judged.reads or (".",))
+        found = self._classify(args.command)
+        if self._is_proven(args.command, found):
+            return Accesses(reads=found.reads or (".",))
         writes = sensitive_writes(args.command, Workspace(self.config.effective_workdir))
-        return Accesses(everything=True, writes=writes, reason=judged.reason)
+        return Accesses(everything=True, writes=writes, reason=found.reason)
 
     def preview(self, args: BashArgs) -> Preview:
         return Preview(summary=self._summary(args.command.strip()), body=args.command, kind="command")
@@ -158,7 +158,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             pattern,
             args.command,
             self.config.effective_workdir,
-            lambda: self._is_proven(args.command, self._judged(args.command)),
+            lambda: self._is_proven(args.command, self._classify(args.command)),
         )
 
     def why_denied(self, args: BashArgs) -> str:
@@ -230,20 +230,20 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             raise
         return ended, await asyncio.shield(asyncio.to_thread(sandbox.quarantine, workspace, before))
 
-    def _judged(self, command: str) -> Judgement:
-        return judge(command, self.config.effective_workdir, self.environment())
+    def _classify(self, command: str) -> Classification:
+        return classify(command, self.config.effective_workdir, self.environment())
 
-    def _is_proven(self, command: str, judged: Judgement) -> bool:
+    def _is_proven(self, command: str, found: Classification) -> bool:
         """Whether it is read-only. If so, it is remembered, and checked again before it runs."""
-        if judged.kind == "read-only":
+        if found.kind == "read-only":
             self.state.proven.add(command)
-        return judged.kind == "read-only"
+        return found.kind == "read-only"
 
     def _environment_for(self, command: str) -> dict[str, str]:
         """Raises ToolError if the command was approved as read-only and is not read-only any more."""
         environment, proven = self.environment(), command in self.state.proven
         self.state.proven.discard(command)
-        if self._judged(command).kind == "read-only":
+        if self._classify(command).kind == "read-only":
             return read_only_environment(environment, self.config.env)
         if proven:
             raise ToolError(

@@ -241,7 +241,7 @@ async def test_a_memory_is_written_to_the_replays_own_folder_and_is_no_drift(wor
     written = FileChange(path="~/.kin-code/memory/style.md", after=sha256(b"tabs\n\ntabs\n"))
     told = "Wrote ~/.kin-code/memory/style.md. Sessions that start from now on see it."
     asked = YES.model_copy(
-        update={"reason": "~/.kin-code/memory/style.md: kept in memory: every later session is told of it"}
+        update={"reason": "~/.kin-code/memory/style.md: kept in memory: every later session reads it"}
     )
     call = RecordedCall(
         id="c1", name="memory", arguments=arguments, decision=asked, status="ok", output=told, files=(written,)

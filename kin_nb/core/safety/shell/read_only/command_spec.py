@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.classification import UnprovenError
 from kin_nb.core.safety.shell.read_only.working_dir import Search, WorkingDir
 
 _TABLE = Path(__file__).with_name("commands.toml")

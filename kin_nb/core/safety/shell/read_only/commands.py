@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.classification import UnprovenError
 from kin_nb.core.safety.shell.read_only.command_spec import CommandSpec, Invocation, ParsedArgs, section, specs
 from kin_nb.core.safety.shell.read_only.working_dir import Search
 

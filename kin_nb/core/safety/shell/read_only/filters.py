@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from kin_nb.core.safety.shell.judgement import UnprovenError, shown_word
+from kin_nb.core.safety.shell.classification import UnprovenError, shown_word
 from kin_nb.core.safety.shell.read_only.command_spec import CommandSpec, Invocation, ParsedArgs, section, specs
 
 _TOKEN = re.compile(

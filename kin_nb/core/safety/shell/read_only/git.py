@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from kin_nb.core.paths import read_settings
-from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.classification import UnprovenError
 from kin_nb.core.safety.shell.read_only.command_spec import Check, CommandSpec, Invocation, ParsedArgs, section, specs
 from kin_nb.core.safety.shell.read_only.git_config import (
     check_repository_config,

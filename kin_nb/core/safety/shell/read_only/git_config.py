@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from kin_nb.core.paths import read_settings
-from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.classification import UnprovenError
 
 _GITLINK = b"\x00\x00\xe0\x00"
 """The mode of a submodule in the index: git looks into it, and obeys its own settings there."""

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from kin_nb.core.paths import read_settings
-from kin_nb.core.safety.shell.judgement import UnprovenError, shown_word
+from kin_nb.core.safety.shell.classification import UnprovenError, shown_word
 from kin_nb.core.safety.shell.read_only.command_spec import Invocation
 from kin_nb.core.safety.shell.read_only.git_config import (
     common_git_dir,

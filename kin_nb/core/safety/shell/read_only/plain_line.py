@@ -17,7 +17,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kin_nb.core.safety.shell.judgement import UnprovenError, shown
+from kin_nb.core.safety.shell.classification import UnprovenError, shown
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kin_nb.core.safety.shell.judgement import UnprovenError, shown, shown_word
+from kin_nb.core.safety.shell.classification import UnprovenError, shown, shown_word
 from kin_nb.core.safety.shell.read_only.command_spec import CommandSpec, Invocation
 from kin_nb.core.safety.shell.read_only.commands import BUILTINS, PROGRAMS
 from kin_nb.core.safety.shell.read_only.filters import FILTERS
@@ -28,7 +28,7 @@ _CONDITIONS = ("[", "test")
 
 
 def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What the line reads, as `Judgement.reads`. Raises UnprovenError."""
+    """What the line reads, as `Classification.reads`. Raises UnprovenError."""
     working_dir = WorkingDir(root, root, environment)
     if shutil.which("bash", path=environment.get("PATH")) is None:
         raise UnprovenError("there is no bash here, and another shell may read it otherwise")

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import islice, takewhile
 from pathlib import Path
 
-from kin_nb.core.safety.shell.judgement import UnprovenError, shown, shown_word
+from kin_nb.core.safety.shell.classification import UnprovenError, shown, shown_word
 
 MOST_MATCHES = 500
 """Most file names that a glob may match."""

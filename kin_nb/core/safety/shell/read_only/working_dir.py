@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from pathlib import Path, PurePath
 
 from kin_nb.core.paths import read_settings
-from kin_nb.core.safety.shell.judgement import UnprovenError, shown_word
+from kin_nb.core.safety.shell.classification import UnprovenError, shown_word
 from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.workspace import Workspace
@@ -56,7 +56,7 @@ class WorkingDir:
         return self.cwd / word
 
     def read(self, word: str) -> str | None:
-        """The path as `Judgement.reads` has it; None for what is nothing, like /dev/null.
+        """The path as `Classification.reads` has it; None for what is nothing, like /dev/null.
 
         Raises UnprovenError for pipes, devices and names that no file can have.
         """

@@ -1,4 +1,4 @@
-"""Judge one command line. Also: the sensitive files that an unproven command writes."""
+"""Classify one command line. Also: the sensitive files that an unproven command writes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from kin_nb.core.safety.shell.classification import Classification, UnprovenError
 from kin_nb.core.safety.shell.dangerous import danger
-from kin_nb.core.safety.shell.judgement import Judgement, UnprovenError
 from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
 from kin_nb.core.safety.shell.reader.simple_command import program
 from kin_nb.core.tool_types import ToolError
@@ -47,24 +47,24 @@ def _is_sensitive(path: str, workspace: Workspace) -> bool:
         return False
 
 
-def judge(command: str, root: Path, environment: Mapping[str, str] | None = None) -> Judgement:
-    """Judge `command`, run in the workspace `root`. Never raises; takes milliseconds.
+def classify(command: str, root: Path, environment: Mapping[str, str] | None = None) -> Classification:
+    """Classify `command`, run in the workspace `root`. Never raises; takes milliseconds.
 
-    `environment`: the variables of the command; those of this process by default. The judgement depends on folders, programs and
+    `environment`: the variables of the command; those of this process by default. The result depends on folders, programs and
     git's settings as they are now.
     """
     environment = os.environ if environment is None else environment
     root = root.resolve()
     why = danger(command, root, environment)
     if why:
-        return Judgement("dangerous", why)
+        return Classification("dangerous", why)
     try:
         from kin_nb.core.safety.shell.read_only.prover import prove  # noqa: PLC0415  (loads tree-sitter)
 
-        return Judgement("read-only", ONLY_READS, prove(command, root, environment))
+        return Classification("read-only", ONLY_READS, prove(command, root, environment))
     except UnprovenError as error:
-        return Judgement("unknown", str(error))
+        return Classification("unknown", str(error))
     except ImportError as error:
-        return Judgement("unknown", f"nothing can be proven: the package {error.name} is missing")
+        return Classification("unknown", f"nothing can be proven: the package {error.name} is missing")
     except (OSError, ValueError, RecursionError) as error:  # an unreadable folder, a name that no file can have
-        return Judgement("unknown", f"it cannot be proven read-only: {type(error).__name__}")
+        return Classification("unknown", f"it cannot be proven read-only: {type(error).__name__}")

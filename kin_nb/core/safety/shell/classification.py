@@ -1,4 +1,4 @@
-"""The value of a judgement, and how its reason shows parts of the command line."""
+"""The class of a command line, and how its reason shows parts of the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Classification:
     """`reason`: one line for the user, naming the deciding part. `reads`: paths, relative to the workspace or absolute.
 
     `reads` is filled for read-only commands: each file whose content is printed, each folder that is listed or searched, and the
@@ -21,7 +21,7 @@ class Judgement:
 
 
 class UnprovenError(Exception):
-    """A part of the line is not proven read-only. The text becomes the judgement's reason."""
+    """A part of the line is not proven read-only. The text becomes the reason."""
 
 
 _SHOWN = 40
