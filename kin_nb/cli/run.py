@@ -31,7 +31,7 @@ NOT_STORED = (
 )
 
 
-class UsageError(Exception):
+class ArgumentsError(Exception):
     """Wrong arguments: exit code 2."""
 
 
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             return run_typed(config, mode, arguments.resume, typed)
         lost: list[str] = []
         turn = _turn(arguments, config, mode, prompt, typed, lambda: lost.append(NOT_STORED))
-    except (UsageError, UnknownCommandError) as error:
+    except (ArgumentsError, UnknownCommandError) as error:
         return fail(str(error), USAGE)
     except ConfigError as error:
         from kin_nb.core.config.loading import explain  # noqa: PLC0415
@@ -92,16 +92,16 @@ def _how_to_continue(arguments: argparse.Namespace, turn: TurnRecord) -> str:
 
 
 def _prompt(arguments: argparse.Namespace) -> str:
-    """Raises UsageError."""
+    """Raises ArgumentsError."""
     try:
         prompt: str = arguments.prompt if arguments.prompt is not None else _stdin()
         prompt.encode()  # undecodable bytes arrive as lone surrogates in some locales
     except UnicodeError:
-        raise UsageError("The prompt is not valid text in this locale's encoding.") from None
+        raise ArgumentsError("The prompt is not valid text in this locale's encoding.") from None
     if not prompt.strip():
-        raise UsageError("The prompt is empty.\nGive one with -p TEXT or on standard input.")
+        raise ArgumentsError("The prompt is empty.\nGive one with -p TEXT or on standard input.")
     if arguments.workdir is not None and not arguments.workdir.is_dir():
-        raise UsageError(f"--workdir {arguments.workdir}: this folder does not exist.")
+        raise ArgumentsError(f"--workdir {arguments.workdir}: this folder does not exist.")
     return prompt
 
 
@@ -115,7 +115,7 @@ def _stdin() -> str:
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[KinConfig, AgentMode | CustomMode]:
-    """Raises UsageError for a wrong mode, ConfigError, SessionError."""
+    """Raises ArgumentsError for a wrong mode, ConfigError, SessionError."""
     from kin_nb.core.config import KinConfig  # noqa: PLC0415
     from kin_nb.core.config.custom_modes import load_mode  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ def _settings(arguments: argparse.Namespace) -> tuple[KinConfig, AgentMode | Cus
             arguments.mode, config.effective_workdir, trusted=config.project_trusted, may_use=config.is_as_trusted
         )
     except ValueError as error:
-        raise UsageError("\n".join(filter(None, [str(error), config.layers.left_out]))) from None
+        raise ArgumentsError("\n".join(filter(None, [str(error), config.layers.left_out]))) from None
     _check_policy(arguments.policy, mode)
     return config, mode
 
@@ -141,7 +141,7 @@ def _turn(
     typed: TypedCommand | None,
     not_stored: Callable[[], None],
 ) -> TurnRecord:
-    """Raises UsageError, ConfigError, SessionError, SkillError."""
+    """Raises ArgumentsError, ConfigError, SessionError, SkillError."""
     from kin_nb.core.commands import unescaped  # noqa: PLC0415
     from kin_nb.core.interrupts import run_interruptible  # noqa: PLC0415
     from kin_nb.core.output_formatters import OutputFormat  # noqa: PLC0415
@@ -150,7 +150,7 @@ def _turn(
     flow = None
     if typed is not None:
         if not typed.words[0]:
-            raise UsageError(f"Usage: /{typed.command.shown}")
+            raise ArgumentsError(f"Usage: /{typed.command.shown}")
         if typed.command.name == "flow":
             flow, prompt = typed.words[0], " ".join(typed.words[1:])
     if arguments.own_process:
@@ -185,10 +185,12 @@ def _hide_keys(config: KinConfig) -> None:
 
 
 def _check_policy(policy: str | None, mode: AgentMode | CustomMode) -> None:
-    """Raise UsageError when the mode sets another policy than `--policy` does."""
+    """Raise ArgumentsError when the mode sets another policy than `--policy` does."""
     named = mode.config_overrides.get("policy", policy)
     if policy is not None and named != policy:
-        raise UsageError(f"--mode {mode.shown} and --policy {policy} contradict each other.\nGive only one of them.")
+        raise ArgumentsError(
+            f"--mode {mode.shown} and --policy {policy} contradict each other.\nGive only one of them."
+        )
 
 
 def _folder_of(session: str) -> Path:

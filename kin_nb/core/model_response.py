@@ -8,7 +8,7 @@ from contextlib import aclosing
 from functools import cached_property
 
 from kin_nb.core.events import AssistantEvent, BaseEvent, ReasoningEvent, RetryEvent, WarningEvent
-from kin_nb.core.llm.merge import ReplyBuilder
+from kin_nb.core.llm.response_builder import ResponseBuilder
 from kin_nb.core.messages import BackendNotice, LLMChunk, LLMMessage, LLMUsage, ToolCall
 from kin_nb.core.records import RecordedCall, RecordedStep
 
@@ -26,7 +26,7 @@ class ModelResponse:
 
     def __init__(self, fingerprint: str, known_ids: Container[str] = frozenset()) -> None:
         self._fingerprint = fingerprint
-        self._builder = ReplyBuilder(known_ids)
+        self._builder = ResponseBuilder(known_ids)
         self._milliseconds = 0
 
     async def stream(self, chunks: AsyncGenerator[LLMChunk, None]) -> AsyncGenerator[BaseEvent, None]:

@@ -10,7 +10,7 @@ from typing import Any
 from kin_nb.core.config import KinConfig
 from kin_nb.core.llm.adapters.dialects import thinking_warnings
 from kin_nb.core.llm.errors import BackendError
-from kin_nb.core.llm.merge import ReplyBuilder
+from kin_nb.core.llm.response_builder import ResponseBuilder
 from kin_nb.core.llm.types import BackendLike, GivesNotice
 from kin_nb.core.messages import AvailableTool, BackendNotice, LLMChunk, LLMMessage, StrToolChoice
 
@@ -93,7 +93,7 @@ class ModelClient:
         backend, tell = await self._open(config), NOTICES.get()
         if tell is None or not isinstance(backend, GivesNotice):
             return await backend.complete(**request)
-        reply = ReplyBuilder()
+        reply = ResponseBuilder()
         async with aclosing(backend.complete_noticing(**request)) as chunks:
             async for chunk in chunks:
                 if chunk.notice is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.context.compaction import CompactionResult
 from kin_nb.core.context.compaction import Summarize as AskModel
-from kin_nb.core.llm.merge import is_portable
+from kin_nb.core.llm.response_builder import is_portable
 from kin_nb.core.messages import LLMMessage
 from kin_nb.core.middleware import ConversationContext, MiddlewareAction, MiddlewareResult, ResetReason
 from kin_nb.core.questions import AskQuestion, Question

@@ -10,6 +10,7 @@ from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.events import StepReplyEvent
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS
 from kin_nb.core.llm.backend.generic import GenericBackend
+from kin_nb.core.llm.types import ReplyRequest
 from kin_nb.core.messages import LLMMessage, Role
 from tests.model_server import tool_call
 
@@ -52,10 +53,10 @@ def test_a_request_looks_at_what_is_new_and_its_neighbour(style):
     backend = GenericBackend(ProviderConfig(name="p", api_base="http://127.0.0.1:9", api_style=style))
 
     def prepare(messages: list[LLMMessage]) -> bytes:
-        more: dict[str, Any] = {"temperature": 0.2, "tools": None, "max_tokens": None, "tool_choice": None}
-        return backend.prepare(
-            model=ModelConfig(name="m", provider="p"), messages=messages, streaming=True, **more
-        ).body
+        model = ModelConfig(name="m", provider="p")
+        more: dict[str, Any] = {"tools": None, "max_tokens": None, "tool_choice": None, "extra_headers": None}
+        request = ReplyRequest(model=model, messages=messages, temperature=0.2, **more)
+        return backend.prepare(request, streaming=True).body
 
     messages = conversation(20)
     first = prepare(messages)

@@ -14,7 +14,7 @@ from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
 from kin_nb.core.llm.backend.generic import GenericBackend
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError, RateLimitError, RefusedError
-from kin_nb.core.llm.merge import ReplyBuilder
+from kin_nb.core.llm.response_builder import ResponseBuilder
 from kin_nb.core.llm.retry import RetryPolicy
 from kin_nb.core.messages import LLMMessage, Role
 from tests.anthropic_server import AnthropicServer, thinking
@@ -34,8 +34,8 @@ async def _no_wait(seconds: float) -> None:
     del seconds
 
 
-async def collect(backend: GenericBackend, messages: list[LLMMessage] | None = None) -> ReplyBuilder:
-    reply = ReplyBuilder()
+async def collect(backend: GenericBackend, messages: list[LLMMessage] | None = None) -> ResponseBuilder:
+    reply = ResponseBuilder()
     request = {"model": MODEL, "messages": messages or [GO], "temperature": 0.2}
     async with aclosing(backend.complete_streaming(**request)) as chunks:
         async for chunk in chunks:

@@ -16,7 +16,7 @@ from kin_nb import __version__
 from kin_nb.core.config import Backend, ConfigError, ModelConfig, ProviderConfig
 from kin_nb.core.llm.backend.generic import BACKEND_FACTORY, GenericBackend
 from kin_nb.core.llm.errors import BackendError, IncompleteReplyError, ServerUnreachableError
-from kin_nb.core.llm.merge import ReplyBuilder
+from kin_nb.core.llm.response_builder import ResponseBuilder
 from kin_nb.core.llm.retry import RetryPolicy
 from kin_nb.core.messages import AvailableFunction, AvailableTool, LLMChunk, LLMMessage, Role
 from tests.model_server import ModelServer, tool_call
@@ -47,8 +47,8 @@ def request(**more: Any) -> dict[str, Any]:
     return {"model": MODEL, "messages": PROMPT, "temperature": 0.2, **more}
 
 
-async def collect(backend: GenericBackend, **more: Any) -> tuple[list[LLMChunk], ReplyBuilder]:
-    reply, chunks = ReplyBuilder(), []
+async def collect(backend: GenericBackend, **more: Any) -> tuple[list[LLMChunk], ResponseBuilder]:
+    reply, chunks = ResponseBuilder(), []
     async with aclosing(backend.complete_streaming(**request(**more))) as stream:
         async for chunk in stream:
             chunks.append(chunk)

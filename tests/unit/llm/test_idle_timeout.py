@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.llm.backend.reply_reader import IdleTimeout as Patience
-from kin_nb.core.llm.backend.reply_reader import StreamEnd as End
+from kin_nb.core.llm.backend.response_reader import IdleTimeout as Patience
+from kin_nb.core.llm.backend.response_reader import StreamEnd as End
 
 
 async def silent() -> AsyncGenerator[dict[str, Any], None]:

@@ -18,9 +18,9 @@ from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
 from kin_nb.core.llm.adapters.base import APIAdapter
 from kin_nb.core.llm.adapters.encoding import as_count
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
-from kin_nb.core.llm.backend.reply_reader import ReplyReader
+from kin_nb.core.llm.backend.response_reader import ResponseReader
 from kin_nb.core.llm.errors import BackendError, Where, extract_message, status_in
-from kin_nb.core.llm.merge import ReplyBuilder
+from kin_nb.core.llm.response_builder import ResponseBuilder
 from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, Role, ToolCall
 from kin_nb.core.model_response import ModelResponse
 from kin_nb.core.records import RecordedStep
@@ -157,7 +157,9 @@ def answer(events: list[Any], *, streaming: bool) -> httpx.Response:
 async def read(adapter: APIAdapter, response: httpx.Response, *, streaming: bool) -> RecordedStep:
     """The reply as the agent records it; it is sent back, too."""
     reply = ModelResponse("f")
-    async with aclosing(reply.stream(ReplyReader(adapter, WHERE, 5.0).chunks(response, streaming=streaming))) as events:
+    async with aclosing(
+        reply.stream(ResponseReader(adapter, WHERE, 5.0).chunks(response, streaming=streaming))
+    ) as events:
         async for _ in events:
             pass
     adapter.prepare_request(
@@ -230,7 +232,7 @@ def test_a_figure_that_is_no_count_counts_nothing(value):
 
 
 def test_arguments_that_are_nested_deeply_are_merged():
-    reply = ReplyBuilder()
+    reply = ResponseBuilder()
     for arguments in ('{"a":' + "[" * 100_000 + "}", "{}"):
         function = FunctionCall(name="read_file", arguments=arguments)
         call = ToolCall(id="call00001", index=0, function=function)

@@ -9,7 +9,7 @@ import pytest
 
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
-from kin_nb.core.llm.merge import ReplyBuilder
+from kin_nb.core.llm.response_builder import ResponseBuilder
 from kin_nb.core.messages import LLMChunk, LLMMessage, LLMUsage, Role
 
 PROVIDER = ProviderConfig(name="local", api_base="http://127.0.0.1/v1")
@@ -19,24 +19,24 @@ def part(arguments: Any = None, name: str | None = None, **fields: Any) -> dict[
     return {"type": None, "function": {"name": name, "arguments": arguments}, **fields}
 
 
-def merged(*deltas: dict[str, Any], known: frozenset[str] = frozenset()) -> ReplyBuilder:
-    builder, adapter = ReplyBuilder(known), OpenAIAdapter()
+def merged(*deltas: dict[str, Any], known: frozenset[str] = frozenset()) -> ResponseBuilder:
+    builder, adapter = ResponseBuilder(known), OpenAIAdapter()
     for delta in deltas:
         builder.add(adapter.parse_response({"choices": [{"delta": {"tool_calls": [delta]}}]}, PROVIDER))
     return builder
 
 
-def calls(builder: ReplyBuilder) -> list[tuple[str, str]]:
+def calls(builder: ResponseBuilder) -> list[tuple[str, str]]:
     return [(c.function.name, c.function.arguments) for c in builder.message.tool_calls]
 
 
-def fields(builder: ReplyBuilder) -> dict[str, Any]:
+def fields(builder: ResponseBuilder) -> dict[str, Any]:
     [call] = builder.message.tool_calls or ()
     assert call.origin is not None
     return call.origin.fields
 
 
-def ids(builder: ReplyBuilder) -> list[str]:
+def ids(builder: ResponseBuilder) -> list[str]:
     found = [c.id for c in builder.message.tool_calls]
     assert all(re.fullmatch("[A-Za-z0-9]{9}", i) for i in found)
     assert len(set(found)) == len(found)
@@ -111,7 +111,7 @@ def test_null_empty_and_object_arguments() -> None:
 
 def test_calls_of_a_whole_reply_are_counted_by_position() -> None:
     message = {"tool_calls": [part(None, "a", index=0), part(None, "a", index=0)]}
-    builder = ReplyBuilder()
+    builder = ResponseBuilder()
     builder.add(OpenAIAdapter().parse_response({"choices": [{"message": message, "finish_reason": "stop"}]}, PROVIDER))
     assert calls(builder) == [("a", "{}"), ("a", "{}")]
     assert builder.finish_reason == "stop"
@@ -126,7 +126,7 @@ def test_text_around_calls_is_one_text_and_usage_is_the_last() -> None:
 
 
 def test_half_characters_become_whole_ones() -> None:
-    builder = ReplyBuilder()
+    builder = ResponseBuilder()
     for piece in ("\ud83d", "\udc0d and \ud83d"):
         builder.add(LLMChunk(message=LLMMessage.model_construct(role=Role.assistant, content=piece, tool_calls=None)))
     assert builder.message.content == "🐍 and \ufffd"
@@ -140,7 +140,7 @@ def test_pieces_of_a_reasoning_block_become_one_and_whole_blocks_stay() -> None:
         {"index": 1, "type": "text", "text": "Yes"},
         {"index": 2, "type": "tool_use"},
     ]
-    builder = ReplyBuilder()
+    builder = ResponseBuilder()
     for piece in pieces:
         message = LLMMessage.model_construct(role=Role.assistant, reasoning_blocks=[piece])
         builder.add(LLMChunk.model_construct(message=message, usage=None, finish_reason=None))
@@ -150,13 +150,13 @@ def test_pieces_of_a_reasoning_block_become_one_and_whole_blocks_stay() -> None:
         {"type": "text", "text": "Yes"},
         {"type": "tool_use"},
     ]
-    again = ReplyBuilder()  # a whole reply that is handed on as one chunk
+    again = ResponseBuilder()  # a whole reply that is handed on as one chunk
     again.add(LLMChunk(message=builder.message))
     assert again.message.reasoning_blocks == blocks
 
 
 def test_a_figure_that_came_before_is_not_lost() -> None:
-    builder = ReplyBuilder()
+    builder = ResponseBuilder()
     for prompt, completion in ((40, 1), (0, 9)):
         usage = LLMUsage(prompt_tokens=prompt, completion_tokens=completion)
         builder.add(LLMChunk(message=LLMMessage(role=Role.assistant), usage=usage))

@@ -14,7 +14,7 @@ import pytest
 from kin_nb.core.config import Backend, ModelConfig, ProviderConfig
 from kin_nb.core.llm.backend.generic import BACKEND_FACTORY, GenericBackend
 from kin_nb.core.llm.errors import IncompleteReplyError
-from kin_nb.core.llm.merge import ReplyBuilder
+from kin_nb.core.llm.response_builder import ResponseBuilder
 from kin_nb.core.llm.retry import RetryPolicy
 from kin_nb.core.messages import AvailableFunction, AvailableTool, ImageContent, LLMMessage, Role
 from tests.anthropic_server import AnthropicServer
@@ -41,7 +41,7 @@ class Talk:
     past: list[LLMMessage] = field(default_factory=list)
 
     async def ask(self) -> LLMMessage:
-        reply = ReplyBuilder()
+        reply = ResponseBuilder()
         request = {"model": self.model, "messages": self.history, "temperature": 0.2, "tools": TOOLS}
         try:
             async with aclosing(self.backend.complete_streaming(**request, tool_choice="auto")) as chunks:

@@ -2,7 +2,7 @@
 
 A whole message and the events of a stream are read without state between them; blocks are identified by their index. Thinking goes
 to `reasoning_content` for the user and, piece by piece, to `reasoning_blocks`, which also mark the positions of text and calls
-(core.llm.merge joins the pieces).
+(core.llm.response_builder joins the pieces).
 """
 
 from __future__ import annotations

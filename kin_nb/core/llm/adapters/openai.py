@@ -27,7 +27,7 @@ from kin_nb.core.llm.adapters.encoding import (
     to_json,
     with_own_ids,
 )
-from kin_nb.core.llm.merge import DETAILS
+from kin_nb.core.llm.response_builder import DETAILS
 from kin_nb.core.messages import (
     AvailableTool,
     FunctionCall,

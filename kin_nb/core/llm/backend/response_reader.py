@@ -1,4 +1,4 @@
-"""ReplyReader: read one answer of a server to its end. Only there is it known whether it is a whole reply.
+"""ResponseReader: read one answer of a server to its end. Only there is it known whether it is a whole reply.
 
 Three layers: the body as JSON objects, a time limit for the next one, and the reply that they make.
 """
@@ -15,7 +15,7 @@ from kin_nb.core.bounded_json import read_json
 from kin_nb.core.llm.adapters.base import APIAdapter
 from kin_nb.core.llm.adapters.encoding import Destination
 from kin_nb.core.llm.errors import BackendErrorBuilder, Where, idle_error, incomplete_error, no_api_error, refused_error
-from kin_nb.core.llm.merge import latest
+from kin_nb.core.llm.response_builder import merge_usage
 from kin_nb.core.messages import LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 from kin_nb.core.records import CallOrigin
 
@@ -162,7 +162,7 @@ _AFTER_FINISH = 5.0  # seconds that usage may come after the finish reason
 _AFTER_USAGE = 0.5  # seconds that anything may come after both
 
 
-class ReplyReader:
+class ResponseReader:
     """Finish reason and usage are held back until the answer has ended. `timeout`: seconds without an event."""
 
     def __init__(self, adapter: APIAdapter, where: Where, timeout: float) -> None:
@@ -182,7 +182,7 @@ class ReplyReader:
                     if data.get(ERROR) or data.get("object") == ERROR:
                         raise BackendErrorBuilder.build_stream_error(**self._where, error=data.get(ERROR) or data)
                     chunk = self._adapter.parse_response(data, self._where["provider"])
-                    self._usage = latest(self._usage, chunk.usage)
+                    self._usage = merge_usage(self._usage, chunk.usage)
                     self._finish = chunk.finish_reason or self._finish
                     message = chunk.message
                     self._sign(message.tool_calls or ())

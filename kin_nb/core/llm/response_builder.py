@@ -1,4 +1,4 @@
-"""Deltas into one message, as real servers send them: indices and ids missing, repeated or shared."""
+"""ResponseBuilder: merge the deltas of a reply into one message. Servers omit, repeat or share indices and ids."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Call:
         return True
 
 
-class ReplyBuilder:
+class ResponseBuilder:
     """Collects the chunks of one reply; `message`, `usage` and `finish_reason` say what there is so far.
 
     Tool calls get unique ids of nine letters and digits, which every server accepts in a history: the server's own
@@ -101,7 +101,7 @@ class ReplyBuilder:
             self._add_block(piece)
         if message.origin is not None:
             self._origins.append(message.origin)
-        self.usage = latest(self.usage, chunk.usage)
+        self.usage = merge_usage(self.usage, chunk.usage)
         if chunk.finish_reason:
             self.finish_reason = chunk.finish_reason
 
@@ -263,8 +263,11 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def latest(before: LLMUsage | None, now: LLMUsage | None) -> LLMUsage | None:
-    """Servers repeat a running total, or say the prompt's tokens first and the reply's last: the larger figure counts."""
+def merge_usage(before: LLMUsage | None, now: LLMUsage | None) -> LLMUsage | None:
+    """Merge two usages of one reply: the larger figures count.
+
+    Servers repeat a running total, or send the tokens of the prompt first and those of the reply last.
+    """
     if before is None or now is None:
         return now or before
     return LLMUsage(
