@@ -34,7 +34,7 @@ def configure(home, server, api_style="openai"):
     (home / "config.toml").write_text(f"active_model = 'm'\nproviders = [{provider}]\nmodels = [{model}]\n")
 
 
-@pytest.mark.parametrize("block", blocks("reference/settings.md", "toml"))
+@pytest.mark.parametrize("block", blocks("reference/settings.md", "toml") + blocks("how-to/use-mcp-servers.md", "toml"))
 def test_settings_load_without_a_warning(home, block):
     (home / "config.toml").write_text(block)
     assert KinConfig.load().warnings == ()
@@ -48,13 +48,9 @@ def test_all_the_settings_together_load_too(home):
     assert KinConfig.load().get_active_model().alias == "mine"
 
 
-def python(number: int) -> str:
-    return blocks("how-to/extend-kin-nb.md", "python")[number]
-
-
 def test_the_tool_is_found_without_a_warning(home):
     (home / "tools").mkdir()
-    (home / "tools" / "word_count.py").write_text(python(0))
+    (home / "tools" / "word_count.py").write_text(blocks("how-to/write-a-tool.md", "python")[0])
     manager = ToolManager(KinConfig.load())
     assert manager.warnings == []
     assert "word_count" in manager.available_tools()
@@ -62,7 +58,7 @@ def test_the_tool_is_found_without_a_warning(home):
 
 async def test_the_middleware_is_asked(model_server, home):
     scope: dict = {}
-    exec(python(1), scope)
+    exec(blocks("how-to/extend-kin-nb.md", "python")[0], scope)
     configure(home, model_server)
     agent = Agent(KinConfig.load())
     agent.middleware_pipeline.add(scope["OfficeHours"]())
@@ -78,7 +74,7 @@ async def test_the_middleware_is_asked(model_server, home):
 async def test_the_adapter_speaks(model_server, home):
     from kin_nb.core.llm.backend.generic import BACKEND_ADAPTERS
 
-    exec(python(2), {})
+    exec(blocks("how-to/extend-kin-nb.md", "python")[1], {})
     try:
         configure(home, model_server, "loud")
         agent = Agent(KinConfig.load())
@@ -93,7 +89,7 @@ async def test_the_adapter_speaks(model_server, home):
 
 def test_the_mode_is_one(home, tmp_path):
     (home / "agents").mkdir()
-    (home / "agents" / "strict.toml").write_text(blocks("how-to/extend-kin-nb.md", "toml")[0])
+    (home / "agents" / "strict.toml").write_text(blocks("how-to/teach-it-your-ways.md", "toml")[0])
     mode = load_mode("strict", tmp_path, trusted=False)
     assert (mode.base, mode.description) == ("plan", "Looks only")
     assert KinConfig.load(agent="strict").warnings == ()
@@ -103,7 +99,7 @@ def test_the_skill_is_found(home):
     from kin_nb.core.skills import SkillManager
 
     (home / "skills" / "release-notes").mkdir(parents=True)
-    (home / "skills" / "release-notes" / "SKILL.md").write_text(blocks("how-to/extend-kin-nb.md", "markdown")[0])
+    (home / "skills" / "release-notes" / "SKILL.md").write_text(blocks("how-to/teach-it-your-ways.md", "markdown")[0])
     skills = SkillManager(KinConfig.load(), trusted=False)
     assert (list(skills.available), skills.warnings) == (["release-notes"], [])
 
@@ -111,7 +107,7 @@ def test_the_skill_is_found(home):
 async def test_the_program_runs(model_server, home, capsys):
     configure(home, model_server)
     scope: dict = {}
-    exec(python(3), scope)
+    exec(blocks("how-to/use-it-from-scripts.md", "python")[0], scope)
     model_server.enqueue("An empty folder.")
     await scope["main"]()
     assert capsys.readouterr().out == "An empty folder."
