@@ -71,4 +71,4 @@ def session_store(config: KinConfig) -> SessionStore:
     """The folder of sessions that `config` names."""
     from kin_nb.core.session.store import SessionStore  # noqa: PLC0415
 
-    return SessionStore.configured(config.session_logging)
+    return SessionStore.from_config(config.session_logging)

@@ -227,8 +227,8 @@ class Agent(AgentParts):
 
         `config`: the new settings, from which the mode comes; None: unchanged.
         """
-        config = self.configured if config is None else config
-        if mode != self.mode or config != self.configured:
+        config = self.base_config if config is None else config
+        if mode != self.mode or config != self.base_config:
             self._change(config, mode)
 
     def switch_config(self, config: KinConfig) -> None:
@@ -240,7 +240,7 @@ class Agent(AgentParts):
     ) -> None:
         """Reload settings, tools and system prompt; messages and session id are kept (seed 000). None: unchanged."""
         self.middleware_pipeline.limits = self.middleware_pipeline.limits.changed(max_turns, max_price)
-        self.switch_config(config or self.configured)
+        self.switch_config(config or self.base_config)
 
     def limit(self, limits: Limits) -> None:
         """Set other limits from the next step on."""

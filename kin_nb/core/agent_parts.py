@@ -51,12 +51,12 @@ class AgentParts:
 
     @property
     def config(self) -> KinConfig:
-        """The settings in force: `configured`, overlaid with the settings of the mode."""
+        """The settings in force: `base_config`, overlaid with the settings of the mode."""
         return self.parts.settings.config
 
     @property
-    def configured(self) -> KinConfig:
-        return self.parts.settings.configured
+    def base_config(self) -> KinConfig:
+        return self.parts.settings.base_config
 
     @property
     def workspace(self) -> Workspace:

@@ -71,7 +71,7 @@ class AgentMode(StrEnum):
         return self.policy(Policy.ON_REQUEST) is Policy.YOLO
 
     def policy(self, configured: Policy) -> Policy:
-        """The policy in force: the configured one unless the mode is about exactly that."""
+        """The policy in force: `configured`, unless the mode sets one."""
         return Policy(self.config_overrides.get("policy", configured))
 
     @property

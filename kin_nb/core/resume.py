@@ -53,7 +53,7 @@ def resumed(make: Callable[..., A], config: KinConfig, name: str) -> A:
     """
     warnings: list[str] = []
     settings = config.session_logging
-    store = SessionStore.configured(settings)
+    store = SessionStore.from_config(settings)
     if settings.enabled:
         stored, log = store.resume(name, config.effective_workdir, warnings.append)
     else:

@@ -14,20 +14,20 @@ from kin_nb.core.workspace import Workspace
 class Settings:
     """An agent's current settings. Read a setting here each time it is needed, because it may change between turns.
 
-    `configured`: the settings from the files and the program. `config`: the same, overlaid with the mode's settings. Its
+    `base_config`: the settings from the files and the program. `config`: the same, overlaid with the mode's settings. Its
     workspace is that of the session, also when the process changes its current directory.
     """
 
     def __init__(self, config: KinConfig, mode: AgentMode | CustomMode) -> None:
         self.workspace = Workspace(config.effective_workdir)
-        self.configured, self.mode = config, mode
+        self.base_config, self.mode = config, mode
         self.config = self._in_force(config, mode)
 
     def change(self, config: KinConfig, mode: AgentMode | CustomMode) -> None:
         """Set another configuration and mode. Raises ConfigError; nothing is changed in that case."""
         new = self._in_force(config, mode)
         _ = new.system_prompt  # raises where its file cannot be read
-        self.configured, self.mode, self.config = config, mode, new
+        self.base_config, self.mode, self.config = config, mode, new
 
     def override(self, **values: Any) -> None:
         """Set single values until the next `change`. They take precedence over the files."""

@@ -49,7 +49,7 @@ class LiveAgent:
             if self._agent is None:
                 self._agent = self._new_agent(config)
                 atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
-            elif self._agent.configured != config:
+            elif self._agent.base_config != config:
                 self._agent.switch_config(config)
         return self._agent
 

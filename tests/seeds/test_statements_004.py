@@ -67,7 +67,7 @@ async def test_a_session_goes_through_json_and_back(model_server, trusted):
     await run_turn(trusted, "What is x?")
     document = json.loads(json.dumps(Session(trusted).to_dict()))
     assert list(document) == ["id", "created_at", "config", "messages", "tool_history", "metadata"]
-    restored = Session.from_dict(document, trusted.configured)
+    restored = Session.from_dict(document, trusted.base_config)
     assert restored.to_dict()["messages"] == document["messages"]
     assert restored.to_dict()["tool_history"] == document["tool_history"]
     await restored.agent.aclose()

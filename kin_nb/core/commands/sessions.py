@@ -43,7 +43,7 @@ def load(host: CommandHost, words: list[str]) -> CommandResult:
 
 def sessions(host: CommandHost, words: list[str]) -> CommandResult:
     del words
-    found = SessionStore.configured(host.config().session_logging).list()
+    found = SessionStore.from_config(host.config().session_logging).list()
     if not found:
         return CommandResult("No sessions yet")
     table = Table(HEADINGS, tuple(map(session_row, found)), frozenset(NUMBERS))
@@ -57,7 +57,7 @@ def resume(host: CommandHost, words: list[str]) -> CommandResult:
     config = host.config()
     config.check_api_key()
     own = host.agent.journal.root_id if host.agent is not None else ""
-    store = SessionStore.configured(config.session_logging)
+    store = SessionStore.from_config(config.session_logging)
     others = [] if words else [each.id for each in store.list(config.effective_workdir) if each.id != own]
     stored = store.find(words[0] if words else (others[0] if others else LATEST), config.effective_workdir)
     if host.agent is not None and stored.id == own and not host.agent.log.continued_elsewhere:

@@ -44,7 +44,7 @@ class SessionKeys:
         self._settings, self._notice = settings, notice or (lambda _: None)
 
     @classmethod
-    def configured(cls) -> SessionKeys:
+    def from_user_config(cls) -> SessionKeys:
         """Return the keys of the user's own settings. Raises EncryptedSessionError for settings that do not load."""
         from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415  (only for an encrypted session)
 
@@ -227,7 +227,7 @@ def is_encrypted(first_line: bytes) -> bool:
 
 def cipher_of(first_line: bytes, keys: SessionKeys | None) -> LineCipher:
     """Return the cipher of an encrypted log; without `keys`, with the user's own. Raises EncryptedSessionError."""
-    return LineCipher((keys or SessionKeys.configured()).key(first_line))
+    return LineCipher((keys or SessionKeys.from_user_config()).key(first_line))
 
 
 def prepare_append(file: int, keys: SessionKeys | None) -> LineCipher | None:

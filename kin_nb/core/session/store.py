@@ -110,7 +110,7 @@ class SessionStore:
         self.root, self._keys = root or sessions_root(), keys
 
     @classmethod
-    def configured(cls, settings: SessionLoggingConfig) -> SessionStore:
+    def from_config(cls, settings: SessionLoggingConfig) -> SessionStore:
         """Return the store with the folder and the keys of `[session_logging]`."""
         return cls(sessions_root(settings.save_dir), SessionKeys(settings))
 

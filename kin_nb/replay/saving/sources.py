@@ -88,7 +88,7 @@ def session_from_log(session: str, folder: Path) -> RecordingSource:
     from kin_nb.core.session.store import SessionStore  # noqa: PLC0415  (as above)
 
     try:
-        store = SessionStore.configured(KinConfig.load().session_logging)
+        store = SessionStore.from_config(KinConfig.load().session_logging)
         if not session:  # the store takes "" as the newest session
             raise ReplayError(f"No session given. Sessions are in {store.root}.\nList them: kin-nb sessions")
         stored = store.find(session)

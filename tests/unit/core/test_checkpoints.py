@@ -161,7 +161,7 @@ async def test_ids_mean_the_same_after_a_resume_whatever_became_of_the_turns(mod
     assert list(shown.values()) == [[0, 1], [2, 3, 4], [6, 7]]  # the third was not shown its own: 5
     assert [turn.no_reply for turn in trusted.turns] == [False, True, False, None]
     await trusted.aclose()
-    again = Agent.resume(trusted.configured, mode=AgentMode.AUTO_APPROVE)
+    again = Agent.resume(trusted.base_config, mode=AgentMode.AUTO_APPROVE)
     for prompt, (id_, *_) in shown.items():
         assert {turn.id: turn.prompt for turn in again.turns}[
             again.conversation.checkpoints.by_id(id_).place.id

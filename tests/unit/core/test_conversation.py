@@ -126,7 +126,7 @@ async def test_a_compaction_keeps_the_notes_for_the_next_request(talk):
 
 async def test_a_resume_has_the_messages_and_the_size_and_no_notes(talk):
     await talk.agent.aclose()
-    again = Agent.resume(talk.agent.configured, mode=AgentMode.AUTO_APPROVE)
+    again = Agent.resume(talk.agent.base_config, mode=AgentMode.AUTO_APPROVE)
     assert again.messages[1:] == talk.agent.messages[1:]
     assert again.stats.context_tokens == 1_000
     assert again.conversation.notes == again.conversation.reminders == []

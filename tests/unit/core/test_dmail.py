@@ -33,7 +33,7 @@ def config(config):
 
 async def resumed(agent: Agent) -> Agent:
     await agent.aclose()
-    return Agent.resume(agent.configured, mode=AgentMode.AUTO_APPROVE)
+    return Agent.resume(agent.base_config, mode=AgentMode.AUTO_APPROVE)
 
 
 async def assert_resumes(agent: Agent) -> None:

@@ -48,7 +48,7 @@ async def test_the_log_has_the_continued_records_before_its_own(trusted, model_s
     await agent.undo()
     await agent.clear_history(key="k", cell_id="c")
     await agent.aclose()
-    stored = SessionStore.configured(agent.config.session_logging).find(agent.log.session_id)
+    stored = SessionStore.from_config(agent.config.session_logging).find(agent.log.session_id)
     assert [*stored.records[:2]] == [ONE, TWO]
     assert [*stored.moves] == agent.moves
     assert [*stored.records[2:]] == agent.records[2:]
@@ -58,7 +58,7 @@ async def test_the_log_has_the_continued_records_before_its_own(trusted, model_s
 async def test_a_compaction_that_the_conversation_ends_with_comes_before_the_next_turn(trusted, model_server):
     agent = going_on(trusted, COMPACT)
     resumed = await resumed_after(agent)
-    for each in (resumed, going_on(Agent(agent.configured, AgentMode.AUTO_APPROVE), COMPACT)):
+    for each in (resumed, going_on(Agent(agent.base_config, AgentMode.AUTO_APPROVE), COMPACT)):
         model_server.enqueue("On.")
         await run_turn(each, "go on")
         assert (each.turns[-1].parent, each.turns[-1].ancestors) == (Ref(id=COMPACT.id), (COMPACT.id, TWO.id, ONE.id))
@@ -69,4 +69,4 @@ async def test_a_compaction_that_the_conversation_ends_with_comes_before_the_nex
 
 async def resumed_after(agent: Agent) -> Agent:
     await agent.aclose()
-    return Agent.resume(agent.configured, agent.log.session_id, mode=AgentMode.AUTO_APPROVE)
+    return Agent.resume(agent.base_config, agent.log.session_id, mode=AgentMode.AUTO_APPROVE)

@@ -94,7 +94,7 @@ async def test_the_same_call_twice_in_one_reply_counts_once(model_server, agent)
 
 
 async def test_it_can_be_switched_off(model_server, agent):
-    agent.switch_config(agent.configured.model_copy(update={"loop_detection": False}))
+    agent.switch_config(agent.base_config.model_copy(update={"loop_detection": False}))
     repeat(model_server, [tool_call("read_file", path="a.py")], 15)
     model_server.enqueue("Done.")
     events = await run_turn(agent)

@@ -45,7 +45,7 @@ async def turn(agent: Agent, server: ModelServer, *calls: dict[str, Any], prompt
 
 async def taken_up_again(agent: Agent) -> Agent:
     await agent.aclose()
-    return Agent.resume(agent.configured, mode=AgentMode.AUTO_APPROVE)
+    return Agent.resume(agent.base_config, mode=AgentMode.AUTO_APPROVE)
 
 
 def stand(agent: Agent) -> tuple[Any, ...]:
@@ -275,7 +275,7 @@ async def test_a_log_that_goes_on_from_nowhere_is_an_error_that_names_it(model_s
     assert parent in log.read_text()
     log.write_text(log.read_text().replace(parent, parent.replace("-1", "9")))
     with pytest.raises(SessionError, match="cannot be continued") as error:
-        Agent.resume(trusted.configured)
+        Agent.resume(trusted.base_config)
     assert str(log) in str(error.value)
     SessionLog.lock(trusted.session_id, log.parent).close()  # nobody holds the lock
 

@@ -320,7 +320,7 @@ async def test_a_skill_and_an_attachment_go_together(shell, agent, attached, mod
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: review\ndescription: Reviews.\n---\nLook twice.\n")
     shell.user_ns["cfg"] = {"host": 1}
-    agent = Agent(agent.configured)
+    agent = Agent(agent.base_config)
     model_server.enqueue("Fine.")
     prompt = "/skill:review @cfg"
     found = attached(prompt)

@@ -115,7 +115,7 @@ async def test_records_know_nothing_of_it_and_a_resume_has_the_same_conversation
     assert turns == trusted.turns
     assert file.name not in json.dumps([header, *(turn.model_dump(mode="json") for turn in turns)])
     await trusted.aclose()
-    again = Agent.resume(trusted.configured)
+    again = Agent.resume(trusted.base_config)
     assert again.messages[1:] == trusted.messages[1:]
     assert again.history.fingerprint() == trusted.history.fingerprint()
     assert full_output_of(StoredSession.read(again.log.folder), call.id) == ALL

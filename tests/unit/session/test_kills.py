@@ -245,6 +245,6 @@ async def test_a_session_that_ends_well_leaves_nothing_to_look_for(model_server,
     await run_turn(trusted)
     await trusted.aclose()
     (workspace / "later").write_text("")
-    again = Agent.resume(trusted.configured)
+    again = Agent.resume(trusted.base_config)
     assert again.turns == trusted.turns
     await again.aclose()

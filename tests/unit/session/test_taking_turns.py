@@ -61,7 +61,7 @@ async def left_behind(model_server, trusted):
     model_server.enqueue("One.")
     await run_turn(trusted, "one")
     await trusted.aclose()
-    other = Agent.resume(trusted.configured)
+    other = Agent.resume(trusted.base_config)
     model_server.enqueue("Two.")
     await run_turn(other, "two")
     await other.aclose()
@@ -113,7 +113,7 @@ async def test_who_missed_a_turn_changes_neither_the_log_nor_files_nor_its_own_c
 async def test_who_missed_a_turn_holds_no_lock_and_resumes_with_all_of_it(model_server, left_behind):
     with pytest.raises(SessionContinuedElsewhereError):
         await run_turn(left_behind, "three")
-    again = Agent.resume(left_behind.configured)
+    again = Agent.resume(left_behind.base_config)
     assert [turn.prompt for turn in again.turns] == ["one", "two"]
     await again.aclose()
 
@@ -146,7 +146,7 @@ async def test_what_was_undone_can_still_be_redone_after_a_refusal_elsewhere(mod
     await trusted.undo()
     head = trusted.conversation.lineage.head
     await trusted.aclose()
-    other = Agent.resume(trusted.configured)
+    other = Agent.resume(trusted.base_config)
     with pytest.raises(SessionInUseError):
         await run_turn(trusted, "two")
     await other.aclose()
@@ -162,7 +162,7 @@ async def test_without_locks_a_turn_that_another_agent_took_is_noticed_all_the_s
     monkeypatch.setattr(fcntl, "flock", no_locks)
     model_server.enqueue("One.")
     await run_turn(trusted, "one")
-    other = Agent.resume(trusted.configured)
+    other = Agent.resume(trusted.base_config)
     model_server.enqueue("Two.")
     await run_turn(other, "two")
     with pytest.raises(SessionContinuedElsewhereError):
@@ -174,7 +174,7 @@ async def test_without_locks_a_turn_that_another_agent_took_is_noticed_all_the_s
 
 
 async def test_a_new_agent_does_not_begin_again_in_a_stored_session(model_server, left_behind):
-    agent = Agent(left_behind.configured, session_id=left_behind.session_id)
+    agent = Agent(left_behind.base_config, session_id=left_behind.session_id)
     with pytest.raises(SessionContinuedElsewhereError):
         await run_turn(agent, "one")
     assert prompts(agent.log.path) == [(1, "one"), (2, "two")]
@@ -212,7 +212,7 @@ async def test_an_agent_whose_session_another_one_has_leaves_what_that_keeps_of_
     model_server.enqueue("One.")
     await run_turn(trusted, "one")
     await trusted.aclose()
-    other = Agent.resume(trusted.configured, mode=AgentMode.AUTO_APPROVE)
+    other = Agent.resume(trusted.base_config, mode=AgentMode.AUTO_APPROVE)
     model_server.enqueue(None, calls=[tool_call("write_file", path="b.py", content="1\n")])
     async with aclosing(other.act("two")) as events:
         async for event in events:
@@ -277,4 +277,4 @@ async def test_what_one_part_raises_when_it_is_closed_keeps_no_other_open(model_
         patch.setattr(trusted.toolset, "aclose", broken)
         with pytest.raises(OSError, match="the pipe is gone"):
             await trusted.aclose()
-    Agent.resume(trusted.configured).log.close()
+    Agent.resume(trusted.base_config).log.close()

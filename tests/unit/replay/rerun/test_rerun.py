@@ -366,7 +366,7 @@ async def test_a_patch_that_is_none_is_drift(workspace, patch):
 
 async def test_where_there_are_no_tasks_a_recorded_one_is_drift(workspace):
     again = Again(asking(task(status="ok", output="found")), workspace)
-    again.agent.switch_config(again.agent.configured.model_copy(update={"disabled_tools": ["task"]}))
+    again.agent.switch_config(again.agent.base_config.model_copy(update={"disabled_tools": ["task"]}))
     again.rerun.prepare(again.agent)
     await again.run()
     assert again.kinds == ["effect"]
