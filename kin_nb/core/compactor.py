@@ -214,7 +214,7 @@ def _to_count(messages: list[LLMMessage]) -> list[LLMMessage]:
     Signed thinking is valid only after the same messages as before. Other requests tell the server that it may drop it.
     """
     counted = [message.changed(reasoning_blocks=None) if message.reasoning_blocks else message for message in messages]
-    return [*counted, user_message("Go on.")] if counted[-1].role is Role.assistant else counted
+    return [*counted, user_message("Continue.")] if counted[-1].role is Role.assistant else counted
 
 
 class _Asking:

@@ -45,7 +45,7 @@ class DenwaRenji:
     def send_dmail(self, mail: DMail) -> None:
         """Add a D-Mail. Raises ToolError, with the reason, if it cannot be sent."""
         if not self._left:
-            raise ToolError(f"{self._most} D-Mails were sent in this turn; there will be no more. Go on from here.")
+            raise ToolError(f"{self._most} D-Mails were sent in this turn; there will be no more. Continue from here.")
         if self._pending is not None:
             raise ToolError("A D-Mail is on its way already.")
         if not mail.message.strip():

@@ -351,7 +351,7 @@ class Turn:
         recorder.end(outcome, why, cost=cost, milliseconds=round(elapsed * 1000), begun=begun)
 
 
-_SAY_SOMETHING = "your reply had no text and no tool call; answer the person, or go on with a tool call"
+_SAY_SOMETHING = "your reply had no text and no tool call; answer the user, or continue with a tool call"
 _STILL_TOO_LONG = (
     "The conversation was compacted and still takes {tokens:,} tokens, more than this model is given.\n"
     "Choose a model with a larger window (%kin model NAME, --model NAME), or raise context_window or auto_compact_threshold."

@@ -80,7 +80,7 @@ class TurnInterrupted(KeyboardInterrupt):
     """The user stopped the turn. One line in the cell; the front end sees an error, so queued cells do not run."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"Interrupted: {self}"]
+        return [f"Interrupted. {self}"]
 
 
 class SubmitMain(Protocol):
@@ -135,10 +135,10 @@ class _MainThreadLoop(Generic[T]):
     def _outcome(self) -> T:
         if not self._settled or self._task is None:
             raise TurnInterrupted(
-                "the agent did not stop in time. It may still be running; restart the kernel to be sure."
+                "The agent did not stop in time. It may still be running; restart the kernel to be sure."
             )
         if self._interrupts or self._task.cancelled():
-            raise TurnInterrupted("the agent was stopped.")
+            raise TurnInterrupted("The agent was stopped.")
         return self._task.result()
 
     # On the waiting thread.

@@ -175,8 +175,8 @@ class Book:
                 f"{reason.removesuffix('.') or 'This notebook has no recording'}. Its outputs have no recorded answer either.\n"
                 f"{advice or 'Run its %%kin cells first, or recreate it from the session log: kin-nb save SESSION'}"
             )
-        beside = {name: session for name, session in self.sessions.items() if session and name in self.records}
-        return Recording(self.meta, sort_records(self.records.values()), self.unknown_records, session_names=beside)
+        names = {name: session for name, session in self.sessions.items() if session and name in self.records}
+        return Recording(self.meta, sort_records(self.records.values()), self.unknown_records, session_names=names)
 
     @property
     def records_by_cell(self) -> dict[int, tuple[SessionRecord, ...]]:

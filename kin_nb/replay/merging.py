@@ -57,9 +57,9 @@ def merge_recordings(base: Recording, a: Recording, b: Recording) -> MergedRecor
     new_a, new_b = ours - was - theirs, theirs - was - ours
     how: MergeKind = "fork" if new_a and new_b else "a" if new_a else "b" if new_b else "same"
     others = tuple(dict.fromkeys((*a.unknown_records, *b.unknown_records)))
-    beside = {**b.session_names, **a.session_names}
-    head = max((each for each in records if each.id not in beside), key=lambda record: record.seq, default=None)
-    return MergedRecording(Recording(_meta(base, a, b), records, others, session_names=beside), how, head)
+    names = {**b.session_names, **a.session_names}
+    head = max((each for each in records if each.id not in names), key=lambda record: record.seq, default=None)
+    return MergedRecording(Recording(_meta(base, a, b), records, others, session_names=names), how, head)
 
 
 def _check_agree(side: str, ours: Recording, other: str, theirs: Recording) -> None:

@@ -24,7 +24,7 @@ def test_interrupt_while_a_card_waits(nb):
     reply = interrupted(nb, cell)
     assert reply["content"]["ename"] == "TurnInterrupted"
     (error,) = [m["content"] for m in nb.of(cell) if m["msg_type"] == "error"]
-    assert error["traceback"] == ["Interrupted: the agent was stopped."]
+    assert error["traceback"] == ["Interrupted. The agent was stopped."]
     settled = [m["content"]["data"]["state"].get("value", "") for m in nb.of(cell) if m["msg_type"] == "comm_msg"]
     assert "<b>Interrupted</b> <code>rm -rf build</code>" in settled
 
@@ -129,7 +129,7 @@ def test_a_second_interrupt_leaves_a_stubborn_agent_behind(nb):
     reply = interrupted(nb, cell)
     assert (
         reply["content"]["evalue"]
-        == "the agent did not stop in time. It may still be running; restart the kernel to be sure."
+        == "The agent did not stop in time. It may still be running; restart the kernel to be sure."
     )
 
 
@@ -141,7 +141,7 @@ def test_a_stubborn_agent_is_left_behind_without_a_second_interrupt(kernel):
     reply = nb.done(cell)
     assert (
         reply["content"]["evalue"]
-        == "the agent did not stop in time. It may still be running; restart the kernel to be sure."
+        == "The agent did not stop in time. It may still be running; restart the kernel to be sure."
     )
 
 

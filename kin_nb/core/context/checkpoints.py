@@ -137,6 +137,6 @@ def rewind_targets(records: Sequence[Sent]) -> Callable[[Ref], bool]:
 def delivered(message: str) -> str:
     """Return the message of a D-Mail at its checkpoint. The text is part of recorded fingerprints: do not change it."""
     return (
-        "[kin_nb: a D-Mail from you, later in this turn. You went on from here and came back; the files are as you left "
+        "[kin_nb: a D-Mail from you, later in this turn. You continued from here and came back; the files are as you left "
         f"them then. Nothing of it was shown to you but this:]\n\n{message}"
     )

@@ -153,4 +153,4 @@ def _rule(grant: Grant, tool_name: str) -> dict[str, Any]:
         return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(SITE)])}}
     if grant.pattern == TOOL:
         return {grant.tool_name: {"permission": "always"}}
-    raise ConfigError(f"no rule of config.toml can express {grant.label}.")
+    raise ConfigError(f"{grant.label} cannot be a rule of config.toml.")

@@ -158,7 +158,7 @@ class APIToolFormatHandler:
         return "auto"
 
     def process_api_response_message(self, message: LLMMessage | Mapping[str, Any]) -> LLMMessage:
-        """A reply as a message for the history: what is no part of one is left out, what is malformed is empty."""
+        """Convert a reply to a message for the history. Unknown fields are left out, malformed ones are empty."""
         if isinstance(message, LLMMessage):
             return message
         from kin_nb.core.llm.adapters.openai import OpenAIAdapter  # noqa: PLC0415  (only here, and few programs call it)

@@ -163,7 +163,7 @@ async def test_after_three_there_are_no_more_until_the_next_turn(model_server, t
     last = events[-1].record.calls[-1]
     assert (last.status, last.output) == (
         "error",
-        "3 D-Mails were sent in this turn; there will be no more. Go on from here.",
+        "3 D-Mails were sent in this turn; there will be no more. Continue from here.",
     )
     await assert_resumes(trusted)
     again = await resumed(trusted)

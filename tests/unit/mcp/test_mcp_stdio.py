@@ -180,7 +180,7 @@ async def test_a_server_that_dies_ends_the_call_and_is_started_again_by_the_next
     with pytest.raises(ToolError) as raised:
         await said(servers, "crash")
     assert str(raised.value) == (
-        "MCP server test: gone: it ended with exit code 3; its last words: the disk is full. "
+        "MCP server test is gone: it ended with exit code 3; its last words: the disk is full. "
         "It is started again with the next call."
     )
     assert await said(servers, "echo") == "{}"

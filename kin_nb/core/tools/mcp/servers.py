@@ -165,7 +165,9 @@ class ManagedServer:
         try:
             return await connection.call(tool.name, arguments, progress, self.config.tool_timeout_sec)
         except ServerFailed as error:
-            raise ToolError(self._named(f"gone: {error}. It is started again with the next call.")) from error
+            raise ToolError(
+                self._without_secrets(f"{self._name} is gone: {error}. It is started again with the next call.")
+            ) from error
         except ToolError as error:
             raise ToolError(self._named(capped(str(error)))) from error
 
@@ -197,9 +199,8 @@ class ManagedServer:
             raise ToolError(self._named(str(error))) from error
         if all(now.fingerprint != tool.fingerprint for now in self.tools):
             raise ToolError(
-                self._named(
-                    "was started again and defines this tool differently now. Read its new definition, then call it again."
-                )
+                f"{self._name} was started again and defines this tool differently now.\n"
+                "Read its new definition, then call it again."
             )
         return connection
 
@@ -280,8 +281,15 @@ class ManagedServer:
 
         return re.sub(r"\$\{(\w+)\}", of, value)
 
+    @property
+    def _name(self) -> str:
+        return f"MCP server {self.config.name}"
+
     def _named(self, text: str) -> str:
+        return f"{self._name}: {self._without_secrets(text)}"
+
+    def _without_secrets(self, text: str) -> str:
         for secret in self._secrets:
             if len(secret) >= SHORTEST:
                 text = text.replace(secret, SECRET)
-        return f"MCP server {self.config.name}: {text}"
+        return text

@@ -179,7 +179,7 @@ def listed_folders(word: Word, texts: list[str]) -> list[str]:
 
 
 def _matches(word: Word, pattern: str, cwd: Path) -> list[str]:
-    found = sorted(islice(glob.iglob(pattern, root_dir=cwd), MOST_MATCHES + 1), key=os.fsencode)  # noqa: PTH207  (names as bash has them)
+    found = sorted(islice(glob.iglob(pattern, root_dir=cwd), MOST_MATCHES + 1), key=os.fsencode)  # noqa: PTH207  (names as in bash)
     if len(found) > MOST_MATCHES:
         raise UnprovenError(f"{shown(word.raw)} matches more than {MOST_MATCHES} files")
     return found
