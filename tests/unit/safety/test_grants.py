@@ -261,7 +261,7 @@ def test_a_broken_config_is_left_as_it_is():
 
 @pytest.mark.parametrize("call", [command("a | b"), other("x", "fingerprint", everything=True)])
 def test_what_no_rule_says_is_refused(call):
-    with pytest.raises(ConfigError, match="no rule"):
+    with pytest.raises(ConfigError, match="cannot be a rule"):
         save_rule(scopes(call)[0], call.tool_name)
     assert not (kin_home() / "config.toml").exists()
 
