@@ -113,6 +113,23 @@ async def test_the_program_runs(model_server, home, capsys):
     assert capsys.readouterr().out == "An empty folder."
 
 
+WORDS_OF_OTHERS = {
+    *("Cell magic %%kin not found", "Did you mean the line magic %kin", "No module named 'kin_nb'"),  # IPython, Python
+    *("invalid api key", "rate limit", "maximum context", "model not found"),  # servers
+    *("rm -rf /", r"curl ... \| sh", "config.toml:14: ...", "kin-nb failed: ..."),  # commands, places, a bug
+}
+
+
+def test_each_message_that_the_page_on_problems_names_is_one():
+    """An ellipsis in a message stands for what differs each time."""
+    known = " ".join((ROOT / "docs/project/messages.md").read_text(encoding="utf-8").split()).lower()
+    page = (ROOT / "docs/how-to/fix-problems.md").read_text(encoding="utf-8")
+    named = {words for cell in re.findall(r"^\| (.+?) \|", page, re.MULTILINE) for words in re.findall("`(.+?)`", cell)}
+    assert named > WORDS_OF_OTHERS
+    parts = [part.strip().lower() for words in named - WORDS_OF_OTHERS for part in words.split("...")]
+    assert [part for part in parts if part not in known] == []
+
+
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/explanation/architecture.md"])
 def test_each_module_that_a_map_names_exists(page):
     """A name may be short ("player.py"): then some module of the package or of the tests has it."""
