@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from kin_nb.cli.console import DONE, fail, note, warn
+from kin_nb.core.text import shorten
 
 if TYPE_CHECKING:
     from kin_nb.core.safety.audit import AuditEntry
@@ -85,8 +86,8 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
         entry.risk,
         f"{decision}, edited" if entry.edited else decision,
         _decider(entry.by),
-        _cut(entry.summary, _MAX_CALL),
-        _cut(f"{entry.reason}; note: {entry.note}" if entry.note else entry.reason, _MAX_REASON),
+        shorten(entry.summary, _MAX_CALL),
+        shorten(f"{entry.reason}; note: {entry.note}" if entry.note else entry.reason, _MAX_REASON),
     )
 
 
@@ -98,10 +99,6 @@ def _decider(by: str) -> str:
         return _DECIDERS.get(by, by)
     labels = {type(policy).__name__: str(getattr(policy, "label", "")) for policy in CHAIN}
     return labels.get(by) or f"rule: {re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', by).lower()}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _table(rows: list[tuple[str, ...]]) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.paths import LARGEST, real_path
+from kin_nb.core.text import listed
 
 SETTINGS = ".kin-code/config.toml"
 ACTING = (SETTINGS, *(f".kin-code/{name}" for name in ("agents", "prompts", "skills", "tools")), ".agents/skills")
@@ -65,8 +66,7 @@ class Changes:
         )
 
     def _names(self, names: tuple[str, ...]) -> str:
-        shown = [f"{_visible(name)}{self._with_keys(name)}" for name in names[:_MOST_NAMES]]
-        return ", ".join(shown) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
+        return listed([f"{_visible(name)}{self._with_keys(name)}" for name in names], _MOST_NAMES)
 
     def _with_keys(self, name: str) -> str:
         keys = ", ".join(map(_visible, self.keys[:_MOST_NAMES]))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from kin_nb.core.text import listed
 
 CallStatus = Literal["pending", "ok", "error", "refused", "interrupted"]
 Outcome = Literal["running", "done", "stopped", "interrupted", "error"]
@@ -202,7 +203,7 @@ class RecordedCall(Record):
     @property
     def not_covered(self) -> str:
         """Say in a sentence everything that undo does not restore, including the variables in `bound`."""
-        variables = f"variables: {listed(self.bound)}" if self.bound and not self.is_repeated else ""
+        variables = f"variables: {listed(self.bound, MOST_NAMES)}" if self.bound and not self.is_repeated else ""
         return "; ".join(filter(None, (self.uncovered, variables)))
 
 
@@ -430,12 +431,6 @@ SessionRecord = TurnRecord | UndoRecord | ClearRecord | CompactRecord
 
 MOST_NAMES = 30
 """Most names in a sentence; the others are only counted."""
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join names for a sentence: `x, y and 3 more`."""
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def without_hint(text: str, hint: str) -> str:

@@ -18,6 +18,7 @@ from kin_nb.core.records import FileChange, RecordedCall, SessionRecord, TurnRec
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, session_log
 from kin_nb.core.session.store import SessionStore, StoredSession, gc_paused
+from kin_nb.core.text import listed
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.text_file import READER, seen_by
 from kin_nb.core.tools.file_tracker import Changed
@@ -236,5 +237,4 @@ def _warning(turn: int, call: RecordedCall, kept: Mapping[str, str]) -> str:
 
 
 def _names(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    return f"{', '.join(paths[:_NAMED])}{more}"
+    return listed(paths, _NAMED)

@@ -16,6 +16,21 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def shorten(text: str, limit: int) -> str:
+    """Cut a text to at most `limit` characters. Of a cut text, the last one is an ellipsis."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def first_line(text: str) -> str:
+    """The first line that is not empty, without spaces around it; "" if there is none."""
+    return text.strip().partition("\n")[0].rstrip()
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty, without spaces around it; "" if there is none."""
+    return text.strip().rpartition("\n")[2].lstrip()
+
+
 def one_line(text: str, limit: int) -> str:
     """The text's words on one line of at most `limit` characters and an ellipsis, with nothing a terminal obeys."""
     words = "".join(c for c in " ".join(text[: 10 * limit].split()) if c.isprintable())
@@ -29,4 +44,4 @@ def escaped_line(text: str, limit: int) -> str:
     """
     printed = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
     shown = printed.replace("</", "< /")
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+    return shorten(shown, limit)

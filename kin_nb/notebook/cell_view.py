@@ -32,6 +32,7 @@ from kin_nb.core.events import (
     WarningEvent,
 )
 from kin_nb.core.records import RecordedCall, RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
+from kin_nb.core.text import first_line
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.streaming.display import Display, Progress
 from kin_nb.notebook.streaming.reply_view import ReplyView
@@ -182,7 +183,7 @@ class CellView:
             case RetryEvent(message=reason) | SubagentEvent(event=RetryEvent(message=reason)):
                 self._progress.doing_now(f"step {self._step}: {reason}")
             case WarningEvent() if self._step:
-                self._warned = event.message.partition("\n")[0]
+                self._warned = first_line(event.message)
                 self._doing(f"step {self._step}")
             case CompactStartEvent():
                 self._doing("summarizing the conversation")

@@ -13,11 +13,11 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.records import ClearRecord, SessionRecord
 from kin_nb.core.session.lineage import Lineage
 from kin_nb.core.session.log import new_session_id
+from kin_nb.core.text import counted
 from kin_nb.notebook.cell_io import CellOutput, cell_io, has_reader
 from kin_nb.notebook.notebook_file import notebook_file, notebook_folder, surroundings
 from kin_nb.notebook.options import KinError
 from kin_nb.render import Output, render_notice
-from kin_nb.render.text import count
 from kin_nb.replay.book import Book, NewRecord
 from kin_nb.replay.environment import RECORD_VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
@@ -234,7 +234,7 @@ class RecordedAnswers:
                 " and more" if len(missing) > _MOST_NAMED else ""
             )
             lines = [f"Their cells were deleted, so the model does not see them: {named}."]
-            self._show(render_notice(f"The conversation continues without {count(len(missing), 'record')}", lines))
+            self._show(render_notice(f"The conversation continues without {counted(len(missing), 'record')}", lines))
 
     def _add(self, made: Iterable[NewRecord]) -> None:
         found = {each.record.id: each for each in made}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kin_nb.core.safety.decision import Risk
+from kin_nb.core.text import counted
 from kin_nb.render.card import AMBER, BLUE, Output, card
 from kin_nb.render.diff import diff_text, render_diff
 from kin_nb.render.highlight import code_html, highlighted
@@ -14,7 +15,6 @@ from kin_nb.render.text import (
     WRAPPED,
     Attribute,
     Html,
-    count,
     escape,
     fill,
     indent,
@@ -51,7 +51,7 @@ def approval_html(
         words = escape(one_line(claim, _LONGEST_CLAIM))
         parts.append(fill('{} <code style="{style}">{}</code><br>\n', escape(_CLAIM), words, style=WRAPPED))
     if not _says_it_all(fact, body):
-        head = f"The whole {_KINDS.get(kind, 'call')}, {count(lines, 'line')}"
+        head = f"The whole {_KINDS.get(kind, 'call')}, {counted(lines, 'line')}"
         parts.append(fill("<details{opened}><summary>{}</summary>\n{}</details>\n", escape(head), whole, opened=opened))
     return card(join("", parts), label="approval", color=AMBER)
 
@@ -114,7 +114,7 @@ def run_question_html(text: str, reason: str, code: Sequence[str]) -> Html:
     pieces = [code_html(highlighted(reveal_hidden(piece), "python")) for piece in code]
     headings = [escape(f"Part {number} of {len(code)}:\n") if len(code) > 1 else NOTHING for number in _numbers(code)]
     whole = join("", [part for pair in zip(headings, pieces, strict=True) for part in pair])
-    head = escape(f"The whole code, {count(lines, 'line')}")
+    head = escape(f"The whole code, {counted(lines, 'line')}")
     parts = [fill("<b>{}</b><br>\n", escape(reveal_hidden(text))), _asks_because(reason, Risk.HIGH)]
     parts.append(fill("<details open><summary>{}</summary>\n{}</details>\n", head, whole))
     return card(join("", parts), label="question", color=AMBER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.records import RecordedCall
+from kin_nb.core.text import counted
 from kin_nb.render.approval import QUESTION, answer_block, question_block
 from kin_nb.render.card import AMBER, BLUE, GREY, RED, CardPart, Output, card
 from kin_nb.render.changes import LEFT_OUT, NO_TEXT, file_part
@@ -12,7 +13,6 @@ from kin_nb.render.text import (
     NOTHING,
     clean,
     clip,
-    count,
     escape,
     fill,
     indent,
@@ -69,7 +69,7 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
         parts = _parts(call, arguments, subject, clip(output), waiting=waiting)
     unfolded = unfolded or waiting
     fact = " · ".join(said)
-    folded = "" if unfolded or not lines else f" · {count(lines, 'line')}"
+    folded = "" if unfolded or not lines else f" · {counted(lines, 'line')}"
     about = fill(" <code>{}</code>", escape(subject)) if subject else NOTHING
     html = card(
         fill("<b>{}</b>{} · {}{}", escape(name), about, inline_code_html(fact), escape(folded)),

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kin_nb.core.records import FileChange, UndoRecord
+from kin_nb.core.text import counted
 from kin_nb.render.card import BLUE, CardPart, Output, card
 from kin_nb.render.diff import changed_lines, diff_text, render_diff, side_by_side, without_header
-from kin_nb.render.text import Html, clean, count, escape, fill, indent, inline_code_html, join, one_line
+from kin_nb.render.text import Html, clean, escape, fill, indent, inline_code_html, join, one_line
 
 DIFF_LIMIT = 10_000
 """Most characters of one file's diff on a card."""
@@ -58,13 +59,13 @@ _MOST_LINES = 1_000
 
 def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
     """In the order in which they were changed; a file that was changed twice is there twice. text/plain is unified."""
-    changes, shown = count(len(files), "change"), files[:_MOST_FILES]
+    changes, shown = counted(len(files), "change"), files[:_MOST_FILES]
     head = f"Turn {turn} made {changes} to files" if len(files) > 1 else f"Turn {turn} changed a file"
     limit = min(DIFF_LIMIT, _MOST_CHARACTERS // len(shown))
     most = _MOST_LINES // len(shown)
     parts = [file_part(file, limit=limit, most=most, draw=side_by_side) for file in shown]
     if len(files) > len(shown):
-        more = f"and {count(len(files) - len(shown), 'more change')}: %kin last shows them"
+        more = f"and {counted(len(files) - len(shown), 'more change')}: %kin last shows them"
         parts.append(CardPart(fill("{}\n", escape(more)), more))
     html = card(fill("<b>{}</b>", escape(head)), join("", (part.html for part in parts)), label="changes", color=BLUE)
     return Output.of(html, "\n".join([head, *(indent(part.text) for part in parts)]), kind="changes", turn=turn)
@@ -75,7 +76,7 @@ def render_undo(undo: UndoRecord, session: str = "") -> Output:
     title = _title(undo)
     lines = [_undone_file(change) for change in undo.files[:_MOST_FILES]]
     if len(undo.files) > _MOST_FILES:
-        lines.append(f"and {count(len(undo.files) - _MOST_FILES, 'more file')}")
+        lines.append(f"and {counted(len(undo.files) - _MOST_FILES, 'more file')}")
     lines += [f"left as it is: {one_line(kept.path, 400)}: {one_line(kept.why, 400)}" for kept in undo.kept]
     lines += [
         f"undo does not restore: {clean(sentence).strip().removeprefix('not covered: ')}" for sentence in undo.uncovered

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby, zip_longest
 from typing import NamedTuple
 
+from kin_nb.core.text import counted
 from kin_nb.render.highlight import LARGEST, code_html, highlighted_lines, language_of, palette
-from kin_nb.render.text import NOTHING, WRAPPED, Attribute, Html, count, escape, fill, join, reveal_hidden, styles
+from kin_nb.render.text import NOTHING, WRAPPED, Attribute, Html, escape, fill, join, reveal_hidden, styles
 
 HUNK = re.compile(r"@@ -(?P<old>\d{1,20})(?:,(\d{1,20}))? \+(?P<new>\d{1,20})(?:,(\d{1,20}))? @@")
 STYLES = {"+": Attribute("background:#2ea04333"), "-": Attribute("background:#f8514933")}
@@ -93,7 +94,7 @@ def truncate_patch(patch: str, limit: int | None, most: int | None = None) -> tu
     if len(shown) == len(patch):
         return patch, ""
     more = patch[len(shown) :].count("\n") or 1
-    return shown, f"\n… {count(more, 'more line')} of this change; the session log has all of it"
+    return shown, f"\n… {counted(more, 'more line')} of this change; the session log has all of it"
 
 
 def _marked(patch: str) -> Iterator[tuple[str, str]]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.core.records import RecordedCall, RecordedDecision
+from kin_nb.core.text import counted, first_line
 from kin_nb.render.diff import changed_lines, without_header
-from kin_nb.render.text import count, indent, one_line, reveal_hidden
+from kin_nb.render.text import indent, one_line, reveal_hidden
 
 PYTHON = "python"
 """The tool whose argument `code` runs in the notebook's own namespace."""
@@ -64,7 +65,7 @@ def _has_lines(value: object) -> bool:
 def call_summary(call: RecordedCall, arguments: Arguments) -> str:
     """The tool's own line, or the command or path; of an edit, the file; of code that ran here, its first line."""
     if (code := arguments.code_of(call)) is not None:
-        return one_line(code.strip().partition("\n")[0])
+        return one_line(first_line(code))
     edits = arguments.command is None and call.subagent is None and call.status == "ok"
     if edits and len(call.files) == 1:
         return one_line(call.files[0].path, 400)
@@ -92,7 +93,7 @@ def status_words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[s
 
 
 def _size(call: RecordedCall) -> list[str]:
-    files = [count(len(call.files), "file")] if len(call.files) > 1 else []
+    files = [counted(len(call.files), "file")] if len(call.files) > 1 else []
     counts = [changed_lines(without_header(file.patch)) for file in call.files if file.patch]
     return [*files, f"+{sum(c[0] for c in counts)} -{sum(c[1] for c in counts)}"] if counts else files
 

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable
 from typing import NewType
 
+from kin_nb.core.text import shorten
+
 Html = NewType("Html", str)
 """Markup, safe to draw: whatever was text in it has been escaped."""
 Attribute = NewType("Attribute", str)
@@ -61,7 +63,7 @@ def clean(text: str) -> str:
 def one_line(text: str, limit: int = 160) -> str:
     """`text` literally, on one line of at most `limit` characters."""
     line = reveal_hidden(text.strip().replace("\n", " ⏎ ").replace("\t", " "))
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return shorten(line, limit)
 
 
 def clip(text: str, limit: int = CARD_LIMIT) -> str:
@@ -75,11 +77,6 @@ def clip(text: str, limit: int = CARD_LIMIT) -> str:
         tail = tail[tail.index("\n") + 1 :]
     left_out = len(text) - len(head) - len(tail)
     return f"{head}\n… {left_out:,} more characters; the session log has all of it …\n{tail}"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 line`, `1,200 lines`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def line_count(text: str) -> int:

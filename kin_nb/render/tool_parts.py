@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kin_nb.core.records import RecordedCall, RecordedSubagent, listed
+from kin_nb.core.records import MOST_NAMES, RecordedCall, RecordedSubagent
+from kin_nb.core.text import counted, listed
 from kin_nb.render.card import CardPart
 from kin_nb.render.highlight import code_html, highlighted, highlighted_lines, language_of
 from kin_nb.render.summary import Arguments, call_summary
-from kin_nb.render.text import Html, clean, count, escape, fill, indent, join, line_count, one_line, pre
+from kin_nb.render.text import Html, clean, escape, fill, indent, join, line_count, one_line, pre
 
 READ_FILE = "read_file"
 _OPEN_LINES = 10
@@ -33,7 +34,7 @@ def pictures_note(pictures: int) -> str:
 
 def changed_note(names: Sequence[str]) -> str:
     """The same for variables."""
-    return f"[new or changed: {listed(names)}]" if names else ""
+    return f"[new or changed: {listed(names, MOST_NAMES)}]" if names else ""
 
 
 def code_part(code: str, *, waiting: bool) -> CardPart:
@@ -41,7 +42,7 @@ def code_part(code: str, *, waiting: bool) -> CardPart:
     html = code_html(highlighted(code, "python"))
     lines = line_count(code)
     if lines > _OPEN_LINES and not waiting:
-        size = escape(count(lines, "line"))
+        size = escape(counted(lines, "line"))
         html = fill("<details><summary>The code, {}</summary>\n{}</details>\n", size, html)
     return CardPart(html, code)
 
@@ -66,7 +67,10 @@ def read_part(output: str, path: str) -> CardPart:
 
 def uncovered_part(call: RecordedCall) -> CardPart:
     """What undo does not bring back: variables that were bound, and whatever else there is."""
-    bound, rest = one_line(listed(call.bound), 400), one_line(call.uncovered.removeprefix("not covered: "), 400)
+    bound, rest = (
+        one_line(listed(call.bound, MOST_NAMES), 400),
+        one_line(call.uncovered.removeprefix("not covered: "), 400),
+    )
     changed = call.bound and not call.is_repeated
     lines = [f"changed variables: {bound} (undo does not restore variables)"] if changed else []
     lines += [f"Undo does not restore: {rest}"] if call.uncovered else []
@@ -159,12 +163,12 @@ def subagent_text(done: RecordedSubagent) -> str:
 
 def _subagent_head(done: RecordedSubagent) -> str:
     calls, tokens = len(done.calls) + done.more, done.prompt_tokens + done.completion_tokens
-    figures = f"{count(done.steps, 'model request')}, {count(calls, 'tool call')}, {count(tokens, 'token')}"
+    figures = f"{counted(done.steps, 'model request')}, {counted(calls, 'tool call')}, {counted(tokens, 'token')}"
     return f"Subagent {one_line(done.profile)}: {figures}"
 
 
 def _call_lines(done: RecordedSubagent) -> list[str]:
-    more = [f"… and {count(done.more, 'more call')}"] if done.more else []
+    more = [f"… and {counted(done.more, 'more call')}"] if done.more else []
     return [*(_call_line(call.name, one_line(call.summary), call.status) for call in done.calls), *more]
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedCompaction, RecordedDMail, RecordedStep, StopReason, TurnRecord
 from kin_nb.core.stopping import ADVICE
+from kin_nb.core.text import counted
 from kin_nb.render.call import render_call
 from kin_nb.render.card import AMBER, BLUE, GREEN, GREY, RED, Output, card
 from kin_nb.render.images import render_images, render_prompt_images
@@ -15,7 +16,6 @@ from kin_nb.render.markdown import markdown_html
 from kin_nb.render.text import (
     clean,
     clip,
-    count,
     escape,
     fill,
     indent,
@@ -57,7 +57,7 @@ def render_attachments(record: TurnRecord) -> list[Output]:
         return []
     labels = [one_line(label, 200) for label in record.attached[:_MOST_LABELS]]
     more = len(record.attached) - _MOST_LABELS
-    others = f" and {count(more, 'other')}" if more > 0 else ""
+    others = f" and {counted(more, 'other')}" if more > 0 else ""
     line = f"sent: {', '.join(labels)}{others}"
     html = card(fill("<small>{}</small>", escape(line)), label="sent with the prompt")
     return [Output.of(html, line, kind="sent", turn=record.turn)]
@@ -70,7 +70,7 @@ def render_step_notes(step: RecordedStep, *, turn: int, number: int) -> list[Out
     """One card for each of the three that the step has, in this order. `metadata["kin"]["kind"]` tells them apart."""
     outputs = []
     if step.pruned:
-        old = count(len(step.pruned), "old tool result")
+        old = counted(len(step.pruned), "old tool result")
         outputs.append(_quiet(f"{old} shortened, to fit the context window", kind="pruned", turn=turn, step=number))
     if step.dmail is not None:
         outputs.append(_dmail(step.dmail, turn=turn, step=number))
@@ -96,7 +96,7 @@ def render_reply(step: RecordedStep, *, turn: int, number: int) -> Output:
     text, reasoning = clean(step.content).strip(), clean(step.reasoning).strip()
     parts = []
     if reasoning:
-        head = f"Reasoning, {count(line_count(reasoning), 'line')}"
+        head = f"Reasoning, {counted(line_count(reasoning), 'line')}"
         drawn = markdown_html(reasoning)
         parts.append(fill("<details><summary>{}</summary>\n{}</details>\n", escape(head), drawn))
     if text:
@@ -144,9 +144,9 @@ def render_summary_line(record: TurnRecord) -> Output:
 
 def _figures(record: TurnRecord) -> list[str]:
     figures = [] if record.mode == AgentMode.DEFAULT else [f"{one_line(_mode(record.mode))} mode"]
-    figures.append(count(len(record.steps), "model request"))
+    figures.append(counted(len(record.steps), "model request"))
     if record.calls:
-        figures.append(count(len(record.calls), "tool call"))
+        figures.append(counted(len(record.calls), "tool call"))
     if record.prompt_tokens or record.completion_tokens:
         figures.append(f"{record.prompt_tokens:,} tokens in, {record.completion_tokens:,} out")
     if record.cost and (record.prompt_tokens or record.completion_tokens):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kin_nb.core.records import SessionRecord
-from kin_nb.render.text import count
+from kin_nb.core.text import counted
 from kin_nb.replay.binding_cells import remove_binding_cells
 from kin_nb.replay.book import Book, sort_records
 from kin_nb.replay.errors import RecordingError, ReplayError
@@ -301,7 +301,7 @@ def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Pat
     commands = drop_commands(cells.nb, recording)
     form = SaveOptions(portable=any(map(is_recording_cell, a["cells"])), sidecar=SIDECAR in a["metadata"]["kin"])
     nb = session_notebook(recording, source_nb=cells.nb, options=form)
-    left_out = f"Left out: {count(commands, 'command')}." if commands else ""
+    left_out = f"Left out: {counted(commands, 'command')}." if commands else ""
     said = [*filter(None, (left_out, describe_unanswered(nb, read_saved(nb).records_by_cell)))]
     merged = replace(merged, head=Book.collect(nb).head())
     return MergedNotebook(with_stamps(nb, common_stamps(a, b)), merged, cells.notes, said)

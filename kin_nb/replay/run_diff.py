@@ -13,11 +13,11 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from kin_nb.core.records import FileChange, RecordedCall, Sent, SessionRecord, TurnRecord
+from kin_nb.core.text import counted
 from kin_nb.render import one_line
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.summary import describe_call
 from kin_nb.render.terminal import columns, fit, pad
-from kin_nb.render.text import count
 from kin_nb.replay.book import active_steps
 from kin_nb.replay.cell_keys import normalize_prompt
 from kin_nb.replay.recording import Recording
@@ -377,4 +377,4 @@ def _verdict(found: RunDiff) -> str:
     if found.same:
         return "The same in turns, calls and files."
     other = sum(not turn.same for turn in found.turns)
-    return f"{count(other, 'turn')} of {len(found.turns)} {'differs' if other == 1 else 'differ'}."
+    return f"{counted(other, 'turn')} of {len(found.turns)} {'differs' if other == 1 else 'differ'}."

@@ -12,9 +12,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
 CORE = [
+    ("text",),
     (
         *("bounded_json", "callback_errors", "gitignore", "interrupts", "modes", "paths", "records", "safe_fs"),
-        *("sensitive_names", "text", "tool_types", "urls", "usage_stats", "workspace_commit"),
+        *("sensitive_names", "tool_types", "urls", "usage_stats", "workspace_commit"),
         *("config.errors", "tools.arguments"),
     ),
     ("messages", "processes", "questions", "redaction", "stopping", "turn_hooks", "workspace", "safety.decision"),

@@ -11,6 +11,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.context.context_window import estimate_text_tokens, estimate_tokens
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.records import Sent, TurnRecord
+from kin_nb.core.text import shorten
 
 _LARGEST = 5
 _LONGEST = 60
@@ -61,7 +62,7 @@ def _largest(messages: Sequence[LLMMessage], redact: object) -> list[str]:
     for message in results:
         call = calls.get(message.tool_call_id)
         arguments = " ".join(redact(call.arguments or "").split()) if call is not None and callable(redact) else ""
-        shown = arguments if len(arguments) <= _LONGEST else f"{arguments[:_LONGEST]}…"
+        shown = shorten(arguments, _LONGEST)
         lines.append(
             f"  {message.name or (call.name if call else '') or 'tool'} {shown}: about {estimate_tokens([message]):,}"
         )

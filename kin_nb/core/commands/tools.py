@@ -11,6 +11,7 @@ from kin_nb.core.config.entries import MCPServer
 from kin_nb.core.modes import Policy
 from kin_nb.core.paths import shown
 from kin_nb.core.session_toolset import SessionToolset
+from kin_nb.core.text import first_line, shorten
 from kin_nb.core.tool_types import ToolError, ToolPermission
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
@@ -78,8 +79,7 @@ def _origin(tool: type[AnyTool]) -> str:
 
 
 def _first_line(tool: type[AnyTool]) -> str:
-    line = next((line.strip() for line in tool.description.splitlines() if line.strip()), "")
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return shorten(first_line(tool.description), _LONGEST)
 
 
 def approvals(host: CommandHost, words: list[str]) -> CommandResult:

@@ -14,6 +14,7 @@ from kin_nb.core.config.layers import NAMED, as_lists, entry_name
 from kin_nb.core.config.secrets import masker
 from kin_nb.core.config.toml_file import KeyPath
 from kin_nb.core.config.values import ConfigValues
+from kin_nb.core.text import shorten
 
 DEFAULT = "default"
 WIDEST = 60
@@ -118,5 +119,4 @@ def _toml_key(part: str) -> str:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+    return shorten(json.dumps(value, ensure_ascii=False), WIDEST)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from kin_nb.core.records import canonical_json
+from kin_nb.core.text import shorten
 
 NOISE = re.compile(
     r"""
@@ -90,7 +91,7 @@ class CallSignature:
 def one_line(text: str, limit: int) -> str:
     """`text` on one line of at most `limit` characters, without the characters that cannot be printed."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return shorten(line, limit)
 
 
 def _is_name(word: str) -> bool:

@@ -15,6 +15,7 @@ from kin_nb.core.llm.errors import ContextTooLongError
 from kin_nb.core.messages import FunctionCall, LLMMessage, Role
 from kin_nb.core.records import without_hint
 from kin_nb.core.redaction import redact_json
+from kin_nb.core.text import shorten
 
 if TYPE_CHECKING:
     from kin_nb.core.config import ModelConfig
@@ -153,5 +154,4 @@ def _main_argument(arguments: str) -> str:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
+    return shorten(" ".join(text.split()), _LONGEST_LINE)

@@ -27,6 +27,7 @@ from kin_nb.core.context.call_signatures import (
 )
 from kin_nb.core.context.repeating_text import RepeatingText
 from kin_nb.core.stopping import ADVICE
+from kin_nb.core.text import listed
 
 LoopKind = Literal["exact", "cycle", "near", "text"]
 LoopAction = Literal["remind", "ask", "stop"]
@@ -199,9 +200,8 @@ def describe_near(series: Series) -> str:
 
 
 def _labels(series: Series) -> str:
-    labels = [call.label for call in series.calls.values()][-_MAX_NAMED:]
-    more = len(series.calls) - len(labels)
-    return f"{', '.join(labels)}{f' and {more} more' if more else ''}"
+    labels = [call.label for call in series.calls.values()]
+    return listed([*labels[-_MAX_NAMED:], *labels[:-_MAX_NAMED]], _MAX_NAMED)
 
 
 def loop_message(action: LoopAction, description: str) -> str:

@@ -21,6 +21,7 @@ from kin_nb.core.file_history.blobs import MAX_AGE_DAYS, BlobStore
 from kin_nb.core.file_history.compare import Difference
 from kin_nb.core.file_history.file_state import State, Unknown, recorded_name
 from kin_nb.core.file_history.scan import FolderSnapshot, Skipped
+from kin_nb.core.text import listed
 from kin_nb.core.workspace_commit import GitHead
 
 _KEEP_WRITTEN = 24 * 3600 * 1000
@@ -170,9 +171,8 @@ def exclude_other_sessions(
 def written_by_others(names: Sequence[str]) -> Iterator[str]:
     """Yield the text about files that other sessions wrote, if there are any."""
     if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         verb = "was" if len(names) == 1 else "were"
-        yield f"{', '.join(names[:_NAMED])}{more} {verb} written by another session meanwhile"
+        yield f"{listed(names, _NAMED)} {verb} written by another session meanwhile"
 
 
 def _theirs(store: BlobStore, session: str, since: int) -> dict[str, State]:

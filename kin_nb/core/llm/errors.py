@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from kin_nb.core.bounded_json import read_json
 from kin_nb.core.config import ProviderConfig
+from kin_nb.core.text import first_line
 from kin_nb.core.urls import is_local, shown
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def extract_message(body: str) -> str:
         found = next((found[k] for k in ("error", "message", "detail", "msg") if found.get(k)), "")
     if isinstance(found, list):
         found = json.dumps(found)
-    line = str(found).strip().partition("\n")[0]
+    line = first_line(str(found))
     return "" if line.startswith(("<", "Traceback")) else line
 
 

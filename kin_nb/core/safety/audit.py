@@ -26,6 +26,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from kin_nb.core.paths import kin_home, lock, private_folder, shown
 from kin_nb.core.safety.decision import Risk, Scope, Verdict
+from kin_nb.core.text import one_line
 
 if TYPE_CHECKING:
     from kin_nb.core.records import RecordedCall
@@ -86,8 +87,6 @@ class AuditEntry(BaseModel):
     @field_validator("session", "tool", "call", "same_as", "summary", "by", "reason", "note", "workspace")
     @classmethod
     def _one_line(cls, text: str | None) -> str | None:
-        from kin_nb.core.text import one_line  # noqa: PLC0415  (it imports half of the sessions)
-
         return None if text is None else one_line(text, _LONGEST)
 
     @classmethod

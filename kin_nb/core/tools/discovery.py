@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from kin_nb.core.config import KinConfig
 from kin_nb.core.paths import kin_home
 from kin_nb.core.project_snapshot import MayUse, anything
+from kin_nb.core.text import first_line
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.base import AnyTool, BaseTool, Parameters, Tool
 from kin_nb.core.workspace import error_text, read_bytes
@@ -86,7 +87,7 @@ def usable_name(tool: type[AnyTool]) -> str:
         awaited: dict[str, Callable[..., Any]] = {"run": tool.run, "invoke": tool.invoke}
         wrong = [own for own, method in awaited.items() if not inspect.iscoroutinefunction(inspect.unwrap(method))]
     except Exception as error:  # a custom class may raise anything
-        raise ValueError(first_line(error)) from error
+        raise ValueError(error_line(error)) from error
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(f"a tool's name must be 1 to 64 letters, digits, _ and -, got {name!r}")
     if wrong:
@@ -94,10 +95,10 @@ def usable_name(tool: type[AnyTool]) -> str:
     return name
 
 
-def first_line(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """The first line of an exception's message without the final full stop; its type if it has no message."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    line = first_line(str(error))
+    return line.rstrip(".") if line else type(error).__name__
 
 
 def _files(config: KinConfig, warnings: list[str]) -> list[Path]:

@@ -18,6 +18,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.questions import Question
 from kin_nb.core.records import SessionRecord
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.text import listed
 from kin_nb.core.tool_types import ToolError
 from kin_nb.notebook.approval import CardPlace, can_answer, choose_question_channel
 from kin_nb.notebook.cell_io import CellOutput, has_reader
@@ -194,9 +195,7 @@ class _Rerun:
 
 
 def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
-    more = len(names) - _MOST_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
+    return listed([f"`{name}`" for name in names], _MOST_NAMES)
 
 
 def _exception(error: str) -> str:

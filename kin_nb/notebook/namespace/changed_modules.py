@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kin_nb.core.file_history.file_state import file_name
 from kin_nb.core.paths import real_path, shown
 from kin_nb.core.records import FileChange
+from kin_nb.core.text import listed
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -245,9 +246,8 @@ def _stamp(path: Path) -> _Stamp:
 
 
 def _said(names: Sequence[str], what: str = "changed") -> str:
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     were = "" if what == "changed" else "was " if len(names) == 1 else "were "
-    return f"{', '.join(names[:_MOST])}{more} {were}{what}, and this kernel has imported {_them(names)}"
+    return f"{listed(names, _MOST)} {were}{what}, and this kernel has imported {_them(names)}"
 
 
 def _them(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kin_nb.core.redaction import SECRET
+from kin_nb.core.text import first_line, listed
 from kin_nb.notebook.namespace import tables
 from kin_nb.notebook.namespace.short_repr import has_secret_name, label_text, one_line
 from kin_nb.notebook.namespace.tables import is_a
@@ -179,8 +180,7 @@ def _object(value: Any) -> Iterator[str]:
     yield from _left_out(len(attributes) - _MOST_NAMES, "attribute")
     methods = [name for name in dir(type(value)) if not name.startswith("_") and name not in attributes]
     if methods:
-        more = f" and {len(methods) - _MOST_NAMES} more" if len(methods) > _MOST_NAMES else ""
-        yield f"of its class: {', '.join(methods[:_MOST_NAMES])}{more}"
+        yield f"of its class: {listed(methods, _MOST_NAMES)}"
 
 
 def _device(value: Any) -> str:
@@ -193,7 +193,7 @@ def _device(value: Any) -> str:
 def _first_line_of_doc(value: object) -> Iterator[str]:
     doc = getattr(value, "__doc__", None)
     if isinstance(doc, str) and doc.strip():
-        yield one_line(doc.strip().splitlines()[0])
+        yield one_line(first_line(doc))
 
 
 def _left_out(count: int, unit: str) -> Iterator[str]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.messages import ImageContent
-from kin_nb.core.records import listed
+from kin_nb.core.records import MOST_NAMES
+from kin_nb.core.text import listed, shorten
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import AnyTool, BaseTool
 from kin_nb.notebook.namespace.captured_output import CapturedOutput
@@ -69,9 +70,8 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
 
     def preview(self, args: PythonArgs) -> Preview:
         first, *more = args.code.strip().split("\n")
-        cut = len(first) > _LONGEST_SUMMARY
-        summary = f"{first[:_LONGEST_SUMMARY]}{' …' if cut or more else ''}"
-        return Preview(summary=summary, body=args.code, kind="code")
+        summary = shorten(first, _LONGEST_SUMMARY)
+        return Preview(summary=f"{summary} …" if more and summary == first else summary, body=args.code, kind="code")
 
     async def run(self, args: PythonArgs) -> PythonResult:
         """An exception in the code is a result. Raises ToolError, nothing run, for magics and top-level await."""
@@ -101,7 +101,7 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
         texts += filter(None, [pictures_note(len(result.pictures))])
         said = ["[its timeout was up: it was interrupted]"] if result.timed_out else []
         said += filter(None, [changed_note(result.changed)])
-        said += [f"[deleted: {listed(result.deleted)}]"] if result.deleted else []
+        said += [f"[deleted: {listed(result.deleted, MOST_NAMES)}]"] if result.deleted else []
         return "\n".join([*(texts or ["[no output]"]), *result.left_out, *said])
 
     def images(self, result: PythonResult) -> list[ImageContent]:

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from kin_nb.render.text import count
+from kin_nb.core.text import counted
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.merging import MergedRecording, merge_notebooks
@@ -33,7 +33,7 @@ def merge(base: Path, a: Path, b: Path, out: Path | None, *, force: bool) -> int
     for line in found.messages:
         print(line)  # noqa: T201
     if found.notes:
-        what = f"{count(found.notes, 'cell')} {'was' if found.notes == 1 else 'were'} changed in both notebooks"
+        what = f"{counted(found.notes, 'cell')} {'was' if found.notes == 1 else 'were'} changed in both notebooks"
         print(f"{what}: search for **Merged:** in the notebook and choose.")  # noqa: T201
         return LOOK
     return DONE

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from kin_nb.core.text import first_line, shorten
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.playback.locate import examples_folder, is_shipped
 from kin_nb.replay.rerun.rules import load_rules
@@ -30,6 +31,8 @@ from kin_nb.replay.runner.run_notebook import Request, notebook_result, replay_n
 from kin_nb.replay.saving.privacy import known_secrets
 
 FAILED = 1
+_WIDTH = 100
+"""Characters of a line for a cell or a call."""
 QUICKSTART = "quickstart"
 PACKAGES = {"data-analysis": ("pandas", "matplotlib")}
 """What the cells of an example import, and kin_nb does not install."""
@@ -249,5 +252,4 @@ class StepPrinter:
 
     def _first_line(self, output: Any) -> str:
         text = output["data"].get("text/plain", "")
-        line = self._secrets(("".join(text) if isinstance(text, list) else text).split("\n", 1)[0])
-        return line if len(line) <= 100 else f"{line[:99]}…"  # noqa: PLR2004
+        return shorten(self._secrets(first_line("".join(text) if isinstance(text, list) else text)), _WIDTH)

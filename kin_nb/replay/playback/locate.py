@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kin_nb.core.text import first_line
 from kin_nb.replay.errors import MissingTextError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
 from kin_nb.replay.format.notebook_codec import claimed_identity, read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook, read_text
@@ -182,7 +183,7 @@ def _named(
 
 
 def _first_line(error: RecordingError) -> str:
-    return str(error).partition("\n")[0].rstrip(".")
+    return first_line(str(error)).rstrip(".")
 
 
 def _in_use(found: FoundRecording) -> tuple[bool, float]:

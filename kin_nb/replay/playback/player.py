@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from kin_nb.core.commands import escaped
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.records import END, SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.text import counted
 from kin_nb.core.undo import UndoError
 from kin_nb.render import Output, render_notice
-from kin_nb.render.text import count, reveal_hidden
+from kin_nb.render.text import reveal_hidden
 from kin_nb.replay.book import Book, CellEntry, RecordedConversation, sort_records
 from kin_nb.replay.cell_keys import command_key, last_run, normalize_prompt
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, ReplayError
@@ -80,7 +81,7 @@ def playback_notice(recording: Recording) -> Output:
     """What `%kin replay` shows in playback, and what save writes as that cell's output: the same bytes."""
     model, version = recording.meta.model, recording.meta.kin_nb
     lines = [
-        f"{count(_records_saved(recording), 'record')}"
+        f"{counted(_records_saved(recording), 'record')}"
         + (f", made with {model}" if model else "")
         + (f" by kin_nb {version}." if version else "."),
         "This notebook is in playback: no model is called, no tool runs, no file is written.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kin_nb.core.records import FileChange, RecordedCall, sha256
+from kin_nb.core.text import shorten
 from kin_nb.render.text import clean, one_line
 from kin_nb.replay.format.redacted_text import matches_redacted
 from kin_nb.replay.rerun.rules import Rule, built_in_rules, command_programs, compare_under_rules
@@ -37,6 +38,8 @@ class Drift:
         return {"kind": self.kind, "detail": self.detail, **({"line": self.line} if self.line else {})}
 
 
+_LONGEST = 240
+"""Characters of a detail."""
 _LISTING_TOOLS = frozenset({"grep", "list_dir"})
 _LISTING_COMMAND = re.compile(r"(?:find|ls|grep|rg|git grep|git ls-files)(?: [^|;&<>$`()\n]*)?")
 
@@ -48,10 +51,10 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[R
     """
     if actual.status == "refused" and recorded.status != "refused":
         reason = actual.decision.reason if actual.decision else ""
-        return Drift("refused", detail=_short(f"recorded as {recorded.status}, now refused: {reason}"))
+        return Drift("refused", detail=shorten(f"recorded as {recorded.status}, now refused: {reason}", _LONGEST))
     effect = _effect(recorded, actual)
     if effect:
-        return Drift("effect", detail=_short(effect))
+        return Drift("effect", detail=shorten(effect, _LONGEST))
     recorded, actual = _without_advice(recorded), _without_advice(actual)
     if recorded.withheld:
         same = (
@@ -148,12 +151,8 @@ def first_difference(old: str, new: str, *, was: str = "recorded") -> str:
     before, after, number = old.split("\n"), new.split("\n"), differing_line(old, new)
     if number > min(len(before), len(after)):
         longer, which = (before, was) if len(before) > len(after) else (after, "now")
-        return f"line {number}, only {which}: {_short(''.join(longer[number - 1 : number]), 100)!r}"
+        return f"line {number}, only {which}: {shorten(''.join(longer[number - 1 : number]), 100)!r}"
     a, b = before[number - 1], after[number - 1]
     shared = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     start = max(0, shared - 30)
-    return f"line {number}: {was} {_short(a[start:], 100)!r}, now {_short(b[start:], 100)!r}"
-
-
-def _short(text: str, most: int = 240) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return f"line {number}: {was} {shorten(a[start:], 100)!r}, now {shorten(b[start:], 100)!r}"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kin_nb.core.paths import real_path
+from kin_nb.core.text import last_line
 from kin_nb.core.workspace_commit import GitPlace, git_head, is_ref
 from kin_nb.render.text import one_line, reveal_hidden
 from kin_nb.replay.errors import ReplayError
@@ -360,7 +361,7 @@ class Clone:
         except OSError as error:
             raise ReplayError(f"git cannot be run: {error.strerror}") from error
         except subprocess.CalledProcessError as error:
-            said = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            said = last_line(error.stderr.decode("utf-8", "replace"))
             raise ReplayError(f"git {argv[0]}: {one_line(said or f'exit code {error.returncode}', 300)}") from error
         return done.stdout
 

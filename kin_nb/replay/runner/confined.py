@@ -25,6 +25,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.config.secrets import key_names
 from kin_nb.core.environment import child_environment
 from kin_nb.core.interrupts import Interrupted
+from kin_nb.core.text import last_line
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.builtins.sandbox import WorkspaceScan
 from kin_nb.render import one_line
@@ -246,7 +247,7 @@ def _complain(process: subprocess.Popen[bytes], stderr: IO[bytes]) -> NoReturn:
     """It ended without a word: its last one is why."""
     size = stderr.seek(0, os.SEEK_END)
     stderr.seek(max(0, size - _TAIL))
-    last = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+    last = last_line(stderr.read().decode(errors="replace"))
     raise ReplayError(f"its process ended with {process.returncode}{': ' if last else ''}{one_line(last, 300)}")
 
 

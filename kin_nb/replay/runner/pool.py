@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from kin_nb.core.interrupts import run_interruptible
+from kin_nb.core.text import last_line
 from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.runner.results import ReplayResult, as_json, from_json, result_from_json
@@ -92,7 +93,7 @@ def _row(request: Request, code: int, stdout: bytes, stderr: IO[bytes]) -> Repla
                 return row
     size = stderr.seek(0, os.SEEK_END)
     stderr.seek(max(0, size - _TAIL))
-    last = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+    last = last_line(stderr.read().decode(errors="replace"))
     how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}" if code else "gave no report"
     return ReplayResult.failed(
         request.notebook, f"its process {how}{': ' if last else ''}{one_line(known_secrets()(last), 300)}"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from xml.etree import ElementTree as ET
 
 from kin_nb.core.records import UndoRecord
+from kin_nb.core.text import counted
 from kin_nb.render import one_line
-from kin_nb.render.text import count
 from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, HiddenText
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import MATCHING, DriftKind
@@ -292,7 +292,7 @@ def _live(diff: RunDiff) -> str:
 
 def _how_to_allow(refused: int) -> str:
     were, them = ("was", "it") if refused == 1 else ("were", "them")
-    what = f"{count(refused, 'tool call')} {were} refused: no one can approve {them} here."
+    what = f"{counted(refused, 'tool call')} {were} refused: no one can approve {them} here."
     return f"{what}\nIf you trust this notebook: --approve recorded runs what was approved when it was recorded."
 
 
@@ -385,7 +385,7 @@ def results_table(rows: Sequence[ReplayResult]) -> str:
     ]
     numbers = {code: sum(row.exit_code == code for row in rows) for code in _SEVERITY}
     what = ", ".join(f"{number} {_WORDS[code]}" for code, number in numbers.items() if number)
-    return "\n".join([*lines, f"{count(len(rows), 'notebook')}: {what}."])
+    return "\n".join([*lines, f"{counted(len(rows), 'notebook')}: {what}."])
 
 
 def _adapter(kind: type) -> TypeAdapter[Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kin_nb.core.text import last_line
 from kin_nb.render import Output, render_record
 from kin_nb.replay.binding_cells import (
     BINDING_HEADER,
@@ -209,7 +210,7 @@ def ends_in_error(cell: Any) -> bool:
     """
     outputs = cell["outputs"]
     printed = "".join("".join(output["text"]) for output in outputs if output.get("name") == "stderr")
-    last = printed.rstrip().rpartition("\n")[2]
+    last = last_line(printed)
     is_group = last.endswith("---") and last.strip(" -") == "+" and _GROUP in printed
     return any(output["output_type"] == "error" for output in outputs) or is_group or last.startswith("UsageError: ")
 

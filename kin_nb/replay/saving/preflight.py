@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kin_nb.core.text import listed
 from kin_nb.render import one_line
 from kin_nb.replay.binding_cells import RAISES_TAG
 from kin_nb.replay.cell_keys import conversation_key, is_kin_kernel
@@ -146,8 +147,7 @@ def _is_ours(nb: Any, cell: Any) -> bool:
 
 
 def _cells(numbers: list[int]) -> str:
-    named = ", ".join(map(str, numbers[:_MOST])) + (" and more" if len(numbers) > _MOST else "")
-    return f"{'Cell' if len(numbers) == 1 else 'Cells'} {named}"
+    return f"{'Cell' if len(numbers) == 1 else 'Cells'} {listed(list(map(str, numbers)), _MOST)}"
 
 
 def _code_of(nb: Any, source: str) -> str | None:

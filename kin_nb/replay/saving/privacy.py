@@ -18,6 +18,7 @@ from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.records import Record, RecordedCall, SessionRecord, TurnRecord, UndoRecord, canonical_json, sha256
 from kin_nb.core.redaction import REDACTED, SECRET, Redactor, is_prose, redact_json, texts_in_json
+from kin_nb.core.text import listed
 from kin_nb.replay.binding_cells import IGNORE_OUTPUT_TAG
 from kin_nb.replay.cell_keys import conversation_command, conversation_key, flow_key, prompt_key, session_name
 from kin_nb.replay.format.output_records import BACKUP_KEY, backed_up_records, raw_output_records
@@ -253,7 +254,7 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 
 def _changed_code(cells: Sequence[int]) -> str:
-    named = ", ".join(map(str, cells[:_MOST_LINES])) + (" and more" if len(cells) > _MOST_LINES else "")
+    named = listed(list(map(str, cells)), _MOST_LINES)
     return f"Code was redacted and may fail now: cell {named}. Run the notebook once before you share it."
 
 

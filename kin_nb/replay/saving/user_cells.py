@@ -14,8 +14,8 @@ from typing import Any
 from kin_nb.core.commands import COMMANDS, is_command
 from kin_nb.core.records import sha256
 from kin_nb.core.redaction import REDACTED, SECRET
+from kin_nb.core.text import counted
 from kin_nb.render import one_line
-from kin_nb.render.text import count
 from kin_nb.replay.binding_cells import is_binding_cell
 from kin_nb.replay.cell_keys import as_prompt_cell, is_kin_kernel, map_records_to_cells, normalize_prompt, prompt_key
 from kin_nb.replay.errors import RecordingError
@@ -48,7 +48,7 @@ def drop_unplayable(nb: Any, recording: Recording) -> list[str]:
             cell["source"] = as_prompt_cell(cell["source"])
     kept = {id(cell) for cell in nb["cells"]}
     unanswered = sum(id(cell) not in kept and not is_command_cell(nb, cell) for cell in before)
-    return [f"Left out: {count(unanswered, 'prompt')} without a recorded answer."] if unanswered else []
+    return [f"Left out: {counted(unanswered, 'prompt')} without a recorded answer."] if unanswered else []
 
 
 def drop_commands(nb: Any, recording: Recording) -> int:
@@ -114,7 +114,7 @@ def check_user_cells_kept(there: Any, nb: Any, name: str, *, itself: bool) -> No
             # without the cell of a recorded prompt the recording would not read
             advice = f"run {them}, or restore {its} text, or remove {them} where nothing was recorded"
         raise RecordingError(
-            f"Not saved: {count(len(gone), 'cell')} that you wrote in {name} would be lost. "
+            f"Not saved: {counted(len(gone), 'cell')} that you wrote in {name} would be lost. "
             f"{'The first' if len(gone) > 1 else 'It is'}: {one_line(gone[0]['source'].strip(), _SHOWN)}\n"
             f"Choose another name; or {advice}."
         )

@@ -13,6 +13,7 @@ from kin_nb.core.skills.flows.d2 import draw_d2
 from kin_nb.core.skills.flows.mermaid import draw_mermaid
 from kin_nb.core.skills.flows.model import Flow, FlowError, FlowNode, Source
 from kin_nb.core.skills.models import read_parts
+from kin_nb.core.text import shorten
 
 _LANGUAGES = {"mermaid": draw_mermaid, "d2": draw_d2}
 _FENCES = ("```", "~~~")
@@ -136,5 +137,4 @@ def _all_from(start: str, following: Callable[[str], Iterable[str]]) -> set[str]
 
 
 def _shown(node: FlowNode) -> str:
-    label = " ".join(node.label.split())
-    return f"“{label}”" if len(label) <= _SHOWN else f"“{label[: _SHOWN - 1]}…”"
+    return f"“{shorten(' '.join(node.label.split()), _SHOWN)}”"

@@ -22,7 +22,7 @@ from pydantic import Field
 from kin_nb.core import safe_fs
 from kin_nb.core.config.secrets import key_values
 from kin_nb.core.redaction import SECRET, secrets_redactor
-from kin_nb.core.text import listed
+from kin_nb.core.text import first_line, listed
 from kin_nb.core.tool_types import BaseToolState, Preview, ToolError
 from kin_nb.core.tools.call_context import call_context
 from kin_nb.core.workspace import error_text, read_bytes
@@ -196,8 +196,7 @@ def diff_preview(verb: str, name: str, before: str, after: str) -> Preview:
 
 def failing_preview(verb: str, name: str, error: ToolError, arguments: str) -> Preview:
     """Preview of a call that will fail: the reason on one line, and the arguments as JSON."""
-    reason = str(error).split("\n", 1)[0]
-    return Preview(summary=f"{verb} {name}: will fail: {reason}", body=arguments, error=str(error))
+    return Preview(summary=f"{verb} {name}: will fail: {first_line(str(error))}", body=arguments, error=str(error))
 
 
 def unified_diff(name: str, before: str, after: str) -> str:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from kin_nb.core.config.values import matches
 from kin_nb.core.messages import ImageContent
+from kin_nb.core.text import shorten
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.truncation import keep_whole
 
@@ -72,7 +73,7 @@ def tool_name(server: str, tool: str, taken: Collection[str]) -> str:
 def printable(text: str, longest: int = 100) -> str:
     """A server's words on one line, without control characters."""
     line = "".join(c if c.isprintable() else " " for c in text[: longest + 1])
-    return line if len(line) <= longest else f"{line[:longest]}…"
+    return shorten(line, longest)
 
 
 def _read(name: str, raw: dict[str, Any]) -> RemoteTool:
