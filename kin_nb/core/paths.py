@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kin_nb.core.safe_fs import replace_path
+
 LARGEST = 1_000_000
 """Most bytes of a settings file that is read."""
 
@@ -71,20 +73,9 @@ def write_private(path: Path, text: str) -> None:
 
     Raises OSError.
     """
-    import tempfile  # noqa: PLC0415  (only when something is saved)
-
     target = real_path(path)
     private_folder(target.parent)
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(descriptor)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_path(target, text.encode(), 0o600, sync=True)
 
 
 @contextmanager

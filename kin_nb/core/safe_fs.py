@@ -13,7 +13,7 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -68,16 +68,54 @@ def is_reachable(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def replace_file(folder: int, name: str, content: bytes, permissions: int | None, default: int = 0o666) -> None:
+def replace_path(path: Path, content: bytes, permissions: int, *, sync: bool = False) -> None:
+    """Make the file at `path`, or replace it in one step. A link there is replaced; links to its folder are followed.
+
+    `sync`: the content is on the disk before the old file is replaced. Raises OSError.
+    """
+    with folder_of(os.path.join(os.path.realpath(path.parent), path.name)) as (folder, name):  # noqa: PTH118  (a text)
+        replace_file(folder, name, content, permissions, sync=sync)
+
+
+def replace_paths(files: Sequence[tuple[Path, bytes]]) -> None:
+    """Replace the files as `replace_path` does, in order, once the new content of all of them is written.
+
+    Permissions are kept; those of a new file are the default, less the umask.
+    """
+    with ExitStack() as stack:
+        written: list[tuple[int, str, str]] = []
+        for path, content in files:
+            real = os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118  (as above)
+            folder, name = stack.enter_context(folder_of(real))
+            temporary = stack.enter_context(temporary_name(folder))
+            permissions = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+            _write_new(folder, temporary, content, permissions)
+            written.append((folder, temporary, name))
+        for folder, temporary, name in written:
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def replace_file(
+    folder: int, name: str, content: bytes, permissions: int | None, default: int = 0o666, *, sync: bool = False
+) -> None:
     """Make the file, or replace it in one step. `permissions` None: `default`, less the umask. Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with temporary_name(folder) as temporary:
-        descriptor = os.open(temporary, flags, default if permissions is None else 0o600, dir_fd=folder)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            if permissions is not None:
-                os.fchmod(descriptor, permissions)
+        _write_new(folder, temporary, content, permissions, default, sync=sync)
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _write_new(
+    folder: int, name: str, content: bytes, permissions: int | None, default: int = 0o666, *, sync: bool = False
+) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, default if permissions is None else 0o600, dir_fd=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        if permissions is not None:
+            os.fchmod(descriptor, permissions)
+        if sync:
+            file.flush()
+            os.fsync(descriptor)
 
 
 @contextmanager

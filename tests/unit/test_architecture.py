@@ -12,9 +12,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
 CORE = [
-    ("text",),
+    ("safe_fs", "text"),
     (
-        *("bounded_json", "callback_errors", "gitignore", "interrupts", "modes", "paths", "records", "safe_fs"),
+        *("bounded_json", "callback_errors", "gitignore", "interrupts", "modes", "paths", "records"),
         *("sensitive_names", "tool_types", "urls", "usage_stats", "workspace_commit"),
         *("config.errors", "tools.arguments"),
     ),

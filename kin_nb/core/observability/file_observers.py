@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from kin_nb.core.events import (
 from kin_nb.core.observability.observer import OTHER, Observed, name_or_other, setting_path
 from kin_nb.core.paths import private_folder, read_settings, sole_writer
 from kin_nb.core.records import CompactRecord, Sent, TurnRecord
+from kin_nb.core.safe_fs import replace_path
 from kin_nb.core.wire import to_wire
 
 _WORDS = frozenset(
@@ -245,15 +245,4 @@ def _sample_lines(samples: _Samples) -> Iterator[str]:
 
 def _replace_file(path: Path, text: str) -> None:
     """Replace the file atomically, readable by other users, as which the collector runs. It ignores the temporary name."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
-    ) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(text)
-            file.flush()
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    replace_path(path, text.encode(), 0o644)

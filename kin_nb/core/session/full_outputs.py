@@ -7,14 +7,13 @@ machine, do not refer to it.
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from pathlib import Path
 
 from kin_nb.core.paths import private_folder
 from kin_nb.core.records import sha256
-from kin_nb.core.session.encryption import LineCipher, SessionKeys, cipher_of, is_encrypted, write_all
+from kin_nb.core.safe_fs import replace_path
+from kin_nb.core.session.encryption import LineCipher, SessionKeys, cipher_of, is_encrypted
 from kin_nb.core.session.errors import EncryptedSessionError, UnreadableSessionError
 
 FULL_OUTPUT_LIMIT = 10_000_000
@@ -47,17 +46,7 @@ def write_output(folder: Path, data: bytes, cipher: LineCipher | None) -> str:
     """
     stored = cipher.seal(data, _PLACE) if cipher else data
     name = sha256(stored)
-    path = private_folder(folder / FOLDER) / name
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    try:
-        try:
-            write_all(descriptor, stored)
-        finally:
-            os.close(descriptor)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_path(private_folder(folder / FOLDER) / name, stored, 0o600)
     return name
 
 

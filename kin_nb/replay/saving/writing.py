@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import os
-import tempfile
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kin_nb.core.safe_fs import replace_paths
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.notebook_codec import claimed_identity
 from kin_nb.replay.format.notebook_reader import MAX_BYTES, import_nbformat, load_notebook, read_text
@@ -63,7 +62,7 @@ def write_notebook(
     text = _readable(real, nbformat.v4.writes(stored) + "\n")  # nbformat.writes would validate again
     before = _sidecar_before(real)
     left = _needless_sidecar(before, real, sidecar_file)
-    _replace([(real, text)] if sidecar_file is None else _with_sidecar(real, text, sidecar_file, before))
+    replace_paths([(real, text)] if sidecar_file is None else _with_sidecar(real, text, sidecar_file, before))
     # where case does not tell names apart it may be the one that was just written
     if left is not None and (sidecar_file is None or not left.samefile(sidecar_file.path)):
         left.unlink(missing_ok=True)
@@ -162,28 +161,3 @@ def _readable(path: Path, text: str) -> bytes:
 def _bytes(text: str) -> bytes:
     """Encode JSON as UTF-8; lone surrogates, which occur only in strings and have no UTF-8 form, become JSON escapes."""
     return text.encode(errors="backslashreplace")
-
-
-def _replace(files: Sequence[tuple[Path, bytes]]) -> None:
-    """Replace the files, in order and each atomically, once the new content of all of them is on the disk."""
-    written: list[Path] = []
-    try:
-        for path, data in files:
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".kin-", suffix=".tmp")
-            written.append(Path(temporary))
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            written[-1].chmod(_mode(path))
-        for (path, _), new in zip(files, written, strict=True):
-            new.replace(path)
-    finally:
-        for new in written:
-            new.unlink(missing_ok=True)
-
-
-def _mode(path: Path) -> int:
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

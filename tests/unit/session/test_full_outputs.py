@@ -366,10 +366,10 @@ def test_what_a_program_prints_is_its_result_whatever_it_reads_like(text):
 
 
 def test_nothing_is_left_where_the_disk_refuses(tmp_path, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(full_outputs, "write_all", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(OSError, match="No space left"):
         full_outputs.write_output(tmp_path, b"x", None)
     assert list((tmp_path / full_outputs.FOLDER).iterdir()) == []
