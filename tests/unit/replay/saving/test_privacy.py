@@ -346,13 +346,13 @@ def test_whatever_a_pattern_matches_the_notebook_goes_on_loading_and_playing(pat
 
 
 def test_a_long_report_is_cut():
-    for cells, last in ((20, "  and 8 more places"), (13, "  and 1 more place")):
+    for cells, more, last in ((20, 8, "  and 8 more places"), (13, 1, "  and 1 more place")):
         nb = new_notebook(cells=[new_code_cell(f"ACME-{n}", id=f"c{n}") for n in range(cells)])
         cleaner = NotebookRedactor((ACME,))
         clean_notebook(nb, recording(turn(1, "a")), cleaner)
         *report, code = cleaner.report()
         assert (len(report), report[-1]) == (14, last)
-        assert ": cell 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and more. Run" in code
+        assert f": cell 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and {more} more. Run" in code
 
 
 def test_code_that_was_changed_is_named_and_text_and_prompts_are_not():
