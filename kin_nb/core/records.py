@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -47,6 +48,10 @@ class FileChange(Record):
     before_mode: str = ""
     after_mode: str = ""
 
+    def redacted(self, redact: Callable[[str], str]) -> FileChange:
+        """Return the change with a redacted path and patch; the hashes stay."""
+        return self.model_copy(update={"path": redact(self.path), "patch": self.patch and redact(self.patch)})
+
 
 class RecordedDecision(Record):
     """Who allowed or denied a call, and why. `by`: a policy's name, person, callback, recorded, or headless."""
@@ -56,6 +61,10 @@ class RecordedDecision(Record):
     reason: str
     scope: Literal["once", "session", "always"] = "once"
     note: str | None = None
+
+    def redacted(self, redact: Callable[[str], str]) -> RecordedDecision:
+        """Return the decision with a redacted reason and note."""
+        return self.model_copy(update={"reason": redact(self.reason), "note": self.note and redact(self.note)})
 
 
 class RecordedImage(Record):

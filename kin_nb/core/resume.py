@@ -171,10 +171,7 @@ class SessionReplay:
 
     def _with(self, call: RecordedCall, changed: Changed) -> RecordedCall:
         redact = self._journal.redact
-        files = tuple(
-            change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})
-            for change in changed[0]
-        )
+        files = tuple(change.redacted(redact) for change in changed[0])
         sentence = "; ".join(filter(None, (UNSURE, changed[1].removeprefix(_NOT_COVERED))))
         return call.model_copy(update={"files": files, "uncovered": redact(sentence)})
 

@@ -263,11 +263,7 @@ class UndoManager:
         return record
 
     def _redacted(self, files: Sequence[FileChange]) -> tuple[FileChange, ...]:
-        redact = self._journal.redact
-        return tuple(
-            change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})
-            for change in files
-        )
+        return tuple(change.redacted(self._journal.redact) for change in files)
 
     def _here(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """Return recorded changes with this machine's paths: redaction has removed secrets and the home folder."""

@@ -334,12 +334,12 @@ def _call(call: ToolCall, known: list[SavedCall], redact: Redact) -> RecordedCal
         name=call.function.name or "",
         arguments=redact_json(call.function.arguments or "{}", redact),
         provider_data=call.origin.to_text() if call.origin is not None else "",
-        decision=saved.decision and _redacted(saved.decision, redact),
+        decision=saved.decision and saved.decision.redacted(redact),
         status="interrupted" if saved.status == "pending" else saved.status,
         output=UNANSWERED,
         exit=saved.exit,
         milliseconds=saved.milliseconds,
-        files=tuple(_redacted_file(change, redact) for change in saved.files),
+        files=tuple(change.redacted(redact) for change in saved.files),
         uncovered=redact(saved.uncovered),
         bound=tuple(map(redact, saved.bound)),
     )
@@ -359,12 +359,3 @@ def _images(images: list[ImageContent] | None) -> tuple[RecordedImage, ...]:
     """Return the usable images: with a broken one, the provider would refuse every later request."""
     kept, _ = usable(images or ())
     return tuple(RecordedImage(**image.model_dump()) for image in kept)
-
-
-def _redacted(decision: RecordedDecision, redact: Redact) -> RecordedDecision:
-    note = redact(decision.note) if decision.note else decision.note
-    return decision.model_copy(update={"reason": redact(decision.reason), "note": note})
-
-
-def _redacted_file(change: FileChange, redact: Redact) -> FileChange:
-    return change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})

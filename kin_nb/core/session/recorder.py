@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kin_nb.core.records import (
-    FileChange,
     Outcome,
     RecordedCall,
     RecordedCompaction,
@@ -152,9 +151,9 @@ class TurnRecorder:
         if isinstance(fields.get("edited_arguments"), str):
             fields["edited_arguments"] = redact_json(fields["edited_arguments"], self._redact)
         if isinstance(fields.get("decision"), RecordedDecision):
-            fields["decision"] = self._redacted_decision(fields["decision"])
+            fields["decision"] = fields["decision"].redacted(self._redact)
         if "files" in fields:
-            fields["files"] = tuple(self._redacted_change(change) for change in fields["files"])
+            fields["files"] = tuple(change.redacted(self._redact) for change in fields["files"])
         step = self.record.steps[-1]
         calls = tuple(call.model_copy(update=fields) if call.id == call_id else call for call in step.calls)
         self.record = self.record.model_copy(
@@ -175,13 +174,5 @@ class TurnRecorder:
     def _without_secret(self, provider_data: str) -> str:
         return "" if provider_data and self._holds_secret(provider_data) else provider_data
 
-    def _redacted_decision(self, decision: RecordedDecision) -> RecordedDecision:
-        note = self._redact(decision.note) if decision.note else decision.note
-        return decision.model_copy(update={"note": note, "reason": self._redact(decision.reason)})
-
     def _redacted_compaction(self, compaction: RecordedCompaction) -> RecordedCompaction:
         return compaction.model_copy(update={"summary": self._redact(compaction.summary)})
-
-    def _redacted_change(self, change: FileChange) -> FileChange:
-        patch = self._redact(change.patch) if change.patch else change.patch
-        return change.model_copy(update={"patch": patch, "path": self._redact(change.path)})

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kin_nb.core.autocompletion.path_prompt import START, path_mentions
 from kin_nb.core.messages import ImageContent
+from kin_nb.core.text import counted
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.path_arguments import printable
 from kin_nb.core.tools.builtins.read_file import notebook_text, picture_kind
@@ -28,7 +29,7 @@ from kin_nb.core.tools.truncation import LARGEST_PICTURE, MOST_PICTURES, capped,
 from kin_nb.core.workspace import Workspace, error_text, open_regular, read_bytes
 from kin_nb.notebook.namespace import pictures
 from kin_nb.notebook.namespace.captured_output import terminal_text
-from kin_nb.notebook.namespace.describe import format_bytes, with_unit
+from kin_nb.notebook.namespace.describe import format_bytes
 from kin_nb.notebook.namespace.pictures import shrink_to_fit
 from kin_nb.notebook.namespace.short_repr import one_line, without_secrets
 from kin_nb.notebook.namespace.tables import is_a
@@ -132,7 +133,7 @@ def _folder(path: Path) -> tuple[str, str, None]:
     except OSError as error:
         raise ToolError(error_text(error)) from error
     more = [f"[… {len(names) - MOST_ENTRIES:,} more …]"] if len(names) > MOST_ENTRIES else []
-    return with_unit(len(names), "entry").replace("entrys", "entries"), "\n".join([*names[:MOST_ENTRIES], *more]), None
+    return counted(len(names), "entry").replace("entrys", "entries"), "\n".join([*names[:MOST_ENTRIES], *more]), None
 
 
 def _picture(path: Path, kind: str, written: str) -> ImageContent:

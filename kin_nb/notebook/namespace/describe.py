@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kin_nb.core.redaction import SECRET
-from kin_nb.core.text import first_line, listed
+from kin_nb.core.text import counted, first_line, listed
 from kin_nb.notebook.namespace import tables
 from kin_nb.notebook.namespace.short_repr import has_secret_name, label_text, one_line
 from kin_nb.notebook.namespace.tables import is_a
@@ -51,7 +51,7 @@ def size(value: object) -> str:
     except TypeError:
         return ""
     unit = "character" if isinstance(value, str) else "byte" if isinstance(value, bytes | bytearray) else "item"
-    return with_unit(length, unit)
+    return counted(length, unit)
 
 
 def memory(value: object) -> int | None:
@@ -76,10 +76,6 @@ def format_bytes(count: int) -> str:
         if amount < _KIB:
             return f"{amount:.1f} {unit}"
     return f"{amount / _KIB:.1f} TB"
-
-
-def with_unit(count: int, unit: str) -> str:
-    return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
 def schema(value: Any) -> Iterator[str]:
@@ -120,7 +116,7 @@ def _table(frame: Any) -> Iterator[str]:
 
 def _columns(columns: Sequence[tuple[Any, Any]]) -> Iterator[str]:
     """`columns`: (label, type) of each."""
-    yield f"{with_unit(len(columns), 'column')}:"
+    yield f"{counted(len(columns), 'column')}:"
     most = _most(len(columns))
     yield from (f"  {label_text(label)}: {one_line(str(dtype))}" for label, dtype in columns[:most])
     yield from _left_out(len(columns) - most, "column")
@@ -198,4 +194,4 @@ def _first_line_of_doc(value: object) -> Iterator[str]:
 
 def _left_out(count: int, unit: str) -> Iterator[str]:
     if count > 0:
-        yield f"  … {with_unit(count, f'more {unit}')}"
+        yield f"  … {counted(count, f'more {unit}')}"

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.redaction import SECRET, is_secret_name
+from kin_nb.core.text import counted
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.notebook.namespace import tables
-from kin_nb.notebook.namespace.describe import CODE, format_bytes, memory, schema, size, type_name, with_unit
+from kin_nb.notebook.namespace.describe import CODE, format_bytes, memory, schema, size, type_name
 from kin_nb.notebook.namespace.short_repr import ROWS, short_repr, without_named_secrets, without_secrets
 from kin_nb.notebook.namespace.tables import is_a
 from kin_nb.notebook.namespace.time_limit import TimeLimitError, on_main_thread, run_within
@@ -103,11 +104,11 @@ def label(name: str, value: object) -> str:
 
     def look() -> None:
         if is_a(value, "pandas", "DataFrame"):
-            found.append(with_unit(len(value.columns), "column"))  # type: ignore[attr-defined]
+            found.append(counted(len(value.columns), "column"))  # type: ignore[attr-defined]
         elif tables.is_lazy(value):
             found.append("lazy")
         elif tables.is_frame(value):
-            found.append(with_unit(len(tables.columns(value)), "column"))
+            found.append(counted(len(tables.columns(value)), "column"))
         else:
             found.append(size(value) or type_name(value))
         found.append(format_bytes(memory(value) or 0))
