@@ -67,7 +67,7 @@ class ApprovalDecisionEvent(BaseEvent):
 
 
 class ToolOutputEvent(BaseEvent):
-    """A piece of a running tool's output (live tail); the result has the full output."""
+    """A piece of the output of a running tool; the result has the full output."""
 
     tool_call_id: str
     text: str

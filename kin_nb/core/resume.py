@@ -37,7 +37,7 @@ _EDITORS = frozenset({"edit_file", "search_replace"})
 
 
 class Resumed(Protocol):
-    """The parts of a new agent that a resume needs."""
+    """The parts of a new agent that a resume uses."""
 
     parts: TurnContext
     undos: UndoManager

@@ -41,7 +41,7 @@ from kin_nb.core.usage import UsageTracker
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """What a session shares with its subagents: the model, the files that calls change, the audit log."""
+    """Services that a session shares with its subagents: the model client, the file tracker, the audit log."""
 
     model: ModelClient
     files: FileTracker
@@ -50,9 +50,9 @@ class Services:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnContext:
-    """`approvals` asks the user, and `safety` returns what the policies look at. `spawn` runs a subagent.
+    """The parts that a turn uses. `safety` returns the current input of the safety policies; `spawn` runs a subagent.
 
-    `new_warnings` returns those of its argument, and of what failed since, that were not reported yet.
+    `new_warnings` returns the warnings, of its argument and of the session, that were not reported yet.
     """
 
     settings: Settings
@@ -70,7 +70,7 @@ class TurnContext:
     new_warnings: Callable[[Iterable[str]], list[str]]
 
     def begin(self, turn: TurnRecord, number: int) -> TurnRecorder:
-        """Record from now on what happens in the turn; `number` is its number. Raises SessionError."""
+        """Begin the record of a turn with this number. Raises SessionError."""
         journal, conversation, settings = self.journal, self.conversation, self.settings
         record = turn.model_copy(
             update={
@@ -88,27 +88,27 @@ class TurnContext:
         return recorder
 
     def learn_secrets(self) -> None:
-        """Take up keys that were set since the last turn, before anything is sent or recorded."""
+        """Redact API keys that were set since the last turn, too. Called before anything is sent or recorded."""
         if self.journal.learn_secrets(self.settings.config):
             history = self.conversation.history
             history.set_system_prompt(self.journal.without_secrets(history.messages[0].content or ""))
         hide_secrets(key_names(self.settings.config))
 
     def chunks(self, messages: list[LLMMessage]) -> AsyncGenerator[LLMChunk, None]:
-        """Ask the model."""
+        """Send a request to the model, and yield the chunks of its response."""
         config, toolset = self.settings.config, self.toolset
         allowed = self.approvals.allows_tools
         schemas = toolset.schemas(config)
         return self.services.model.chunks(config, messages, schemas, self.journal.session_id, calls=allowed)
 
     async def ready_for_turn(self) -> list[str]:
-        """Make the tools ready for a turn's first step. Returns what cannot be used."""
+        """Prepare the tools for the first step of a turn. Return a warning for each that cannot be used."""
         found = await self.toolset.connect()
         more = self.services.model.warnings(self.settings.config)
         return self.new_warnings(filter(None, [self.settings.workspace.warning, *found, *more]))
 
     def executor(self, recorder: TurnRecorder, mailbox: DenwaRenji | None = None) -> ToolExecutor:
-        """Make what runs the calls of one reply. `mailbox`: where a D-Mail goes, None where none can be sent."""
+        """Create the executor for the calls of one reply. `mailbox` receives a D-Mail; None if none can be sent."""
         services, manager, journal = self.services, self.toolset.manager, self.journal
         audit = services.audit if self.settings.config.audit else None
 
@@ -137,7 +137,7 @@ class TurnContext:
 
 
 def safety_context(settings: Settings, approvals: Approvals, journal: SessionJournal) -> SafetyContext:
-    """Return what the policies look at, as it is now."""
+    """Return the input of the safety policies, as of now."""
     return SafetyContext(
         settings.mode.base,
         Policy(settings.config.policy),
@@ -162,15 +162,14 @@ def compose(
     observer: Callable[[LLMMessage], None] | None = None,
     **others: Any,
 ) -> TurnContext:
-    """Make the parts of one conversation, and connect them. `others`: the fields of TurnContext that it is not made of.
+    """Create the parts of one conversation, and connect them. `others`: the other fields of TurnContext.
 
-    `detector`, `strategy`: how loops are found and how a conversation is summed up; None for the usual way. `observer` is
-    called with each message.
+    `detector`, `strategy`: loop detection and compaction; None for the defaults. `observer` is called with each message.
     """
     history = History(journal.without_secrets(system_prompt), journal.redact, observer)
 
     def forget(reason: ResetReason) -> None:
-        """The conversation is another one: what middleware and loop detection know of it is past."""
+        """Reset middleware and loop detection: the conversation has changed."""
         middleware.reset(reason)
         loop_guard.forget()
 

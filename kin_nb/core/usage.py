@@ -1,4 +1,4 @@
-"""UsageTracker: what requests took, in tokens, time and money, counted into AgentStats and a turn's record."""
+"""UsageTracker: count the tokens, the time and the cost of requests, in AgentStats and in the record of a turn."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class UsageTracker:
         self.set_prices()
 
     def set_prices(self) -> None:
-        """Count what is used from now on at the prices of the active model."""
+        """Count later tokens at the prices of the active model."""
         self.stats.set_prices(*self._prices())
 
     def set_cleared(self, *, cleared: bool) -> None:
-        """Begin the conversation's counts again after a clear, and rejoin those before it when the clear is undone."""
+        """Restart the counts of the conversation after a clear; add them to the earlier ones when the clear is undone."""
         if self.cleared:
             self.stats = self.stats.rejoined()
         if cleared:
@@ -45,7 +45,7 @@ class UsageTracker:
         self.set_prices()
 
     def begin_turn(self) -> None:
-        """Keep the counts of a new conversation: its clear cannot be undone alone any more."""
+        """Keep the counts of a new conversation separate: from its first turn on, undo cannot revert only the clear."""
         self.cleared = False
 
     def count_summary(self, usage: LLMUsage, context_tokens: int) -> None:
@@ -55,7 +55,7 @@ class UsageTracker:
         count_compaction(self.stats, compaction)
 
     def replay(self, records: Iterable[SessionRecord], prices_of: Callable[[str], tuple[float, float]]) -> None:
-        """Count what recorded turns used, and what came between them, as it was counted then."""
+        """Add the usage of recorded turns, and of compactions between them, as it was counted live."""
         undone: list[bool] = []
         for record in records:
             if isinstance(record, Sent):
@@ -76,7 +76,7 @@ class UsageTracker:
 
 
 def count_reply(stats: AgentStats, step: RecordedStep) -> None:
-    """A reply came: the "last turn" of AgentStats (seed 002), and the newest measure of how large the context is."""
+    """Count a reply: it updates the "last turn" of AgentStats (seed 002) and the size of the context."""
     stats.session_prompt_tokens += step.prompt_tokens
     stats.session_completion_tokens += step.completion_tokens
     stats.last_turn_prompt_tokens, stats.last_turn_completion_tokens = step.prompt_tokens, step.completion_tokens
@@ -88,14 +88,14 @@ def count_reply(stats: AgentStats, step: RecordedStep) -> None:
 
 
 def count_summary(stats: AgentStats, usage: LLMUsage, context_tokens: int) -> None:
-    """A compaction took `usage` and left `context_tokens`."""
+    """Count the request of a compaction, and set the size of the context after it."""
     stats.session_prompt_tokens += usage.prompt_tokens
     stats.session_completion_tokens += usage.completion_tokens
     stats.context_tokens = context_tokens
 
 
 def count_aside(stats: AgentStats, used: RecordedSubagent | RecordedCompaction | LLMUsage) -> None:
-    """Count tokens of a subagent, or of a compaction that was undone: paid for by the session, and no part of its context."""
+    """Count tokens that the session pays for and that are not in its context: of a subagent or of an undone compaction."""
     stats.session_prompt_tokens += used.prompt_tokens
     stats.session_completion_tokens += used.completion_tokens
 
@@ -108,7 +108,7 @@ def total_usage(one: LLMUsage, other: LLMUsage) -> LLMUsage:
 
 
 def cost_of(stats: AgentStats, record: Sent) -> str:
-    """Return USD as text, "" when the model has no prices: an unknown cost is not a cost of nothing."""
+    """Return the cost in USD as text; "" when the model has no prices: an unknown cost is not zero."""
     prices = stats.input_price_per_million, stats.output_price_per_million
     if not any(prices):
         return ""
@@ -116,7 +116,7 @@ def cost_of(stats: AgentStats, record: Sent) -> str:
 
 
 def count_turn(stats: AgentStats, turn: TurnRecord) -> None:
-    """Count a whole recorded turn, as it was counted while it ran."""
+    """Count a complete recorded turn as it was counted while it ran."""
     if turn.parent is None:
         stats.context_tokens = 0
     for step in turn.steps:
@@ -140,7 +140,7 @@ def count_turn(stats: AgentStats, turn: TurnRecord) -> None:
 
 
 def _counted(step: RecordedStep) -> Iterator[RecordedCall]:
-    """Without those that share the answer of the same call before them: run once, or refused once, they count once."""
+    """Return the calls without repeated identical ones: they ran once, or were refused once, and count once."""
     seen = set()
     for call in step.calls:
         decided = call.decision
@@ -152,6 +152,6 @@ def _counted(step: RecordedStep) -> Iterator[RecordedCall]:
 
 
 def count_compaction(stats: AgentStats, compaction: RecordedCompaction) -> None:
-    """Count a recorded compaction, as it was counted when it was made."""
+    """Count a recorded compaction as it was counted live."""
     usage = LLMUsage(prompt_tokens=compaction.prompt_tokens, completion_tokens=compaction.completion_tokens)
     count_summary(stats, usage, compaction.new_tokens)

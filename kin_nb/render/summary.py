@@ -1,4 +1,4 @@
-"""A tool call in words: the first line of its card, and its arguments."""
+"""Summarize a tool call: the first line of its card, its status, and its arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _APPROVED = {"once": "approved by you", "session": "approved for this session", 
 
 @dataclass(frozen=True)
 class Arguments:
-    """JSON arguments for reading: the shell command, if there is one, and all of them indented. Both may be hostile."""
+    """Arguments of a call in readable form: the shell command, if any, and indented JSON. Untrusted text."""
 
     values: dict[str, Any]
     command: str | None
@@ -30,7 +30,7 @@ class Arguments:
 
     @classmethod
     def read(cls, text: str) -> Arguments:
-        """As written where it does not parse: a card is drawn for every call."""
+        """Parse JSON arguments. Invalid JSON is kept as text: every call has a card."""
         try:
             values = json.loads(text)
             pretty = _pretty(values)
@@ -45,13 +45,13 @@ class Arguments:
         )
 
     def code_of(self, call: RecordedCall) -> str | None:
-        """The code that `call`, whose arguments these are, runs in the notebook."""
+        """Return the Python code that `call`, which has these arguments, runs in the notebook; None for other calls."""
         code = self.values.get("code") if call.name == PYTHON else None
         return reveal_hidden(code) if isinstance(code, str) else None
 
 
 def _pretty(values: Any) -> str:
-    """Indented JSON; texts of several lines are below it, as they are: `\\n` is hard to read."""
+    """Format as indented JSON, with multi-line strings verbatim below it: `\\n` is hard to read."""
     texts = {key: value for key, value in values.items() if _has_lines(value)} if isinstance(values, dict) else {}
     rest = {key: value for key, value in values.items() if key not in texts} if texts else values
     json_text = [json.dumps(rest, indent=2, ensure_ascii=False)] if rest or not texts else []
@@ -63,7 +63,7 @@ def _has_lines(value: object) -> bool:
 
 
 def call_summary(call: RecordedCall, arguments: Arguments) -> str:
-    """The tool's own line, or the command or path; of an edit, the file; of code that ran here, its first line."""
+    """Return one line: the changed file, the first line of code, the tool's own summary, the command or the path."""
     if (code := arguments.code_of(call)) is not None:
         return one_line(first_line(code))
     edits = arguments.command is None and call.subagent is None and call.status == "ok"
@@ -76,12 +76,12 @@ def call_summary(call: RecordedCall, arguments: Arguments) -> str:
 
 
 def describe_call(call: RecordedCall) -> str:
-    """What a call is about, on one line: `call_summary` of its own arguments."""
+    """Return `call_summary` for the call's recorded arguments."""
     return call_summary(call, Arguments.read(call.arguments))
 
 
 def status_words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[str]:
-    """Size of the change, status, exit code when not 0, whether it ran at all, who decided when a person did."""
+    """Return the status line: size of the change, status, nonzero exit code, whether it ran, and a user's decision."""
     return [
         *_size(call),
         _status(call, waiting=waiting, printing=printing),

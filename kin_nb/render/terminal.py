@@ -7,12 +7,12 @@ import unicodedata
 
 
 def columns(text: str) -> int:
-    """How many columns `text`, one line, takes in a terminal."""
+    """Return the number of terminal columns that `text`, one line, takes."""
     return sum(map(_columns, text))
 
 
 def fit(text: str, width: int) -> str:
-    """`text`, cut with an ellipsis where it takes more than `width` columns (at least 1)."""
+    """Cut `text` with an ellipsis if it takes more than `width` columns (at least 1)."""
     if columns(text) <= width:
         return text
     taken = 0
@@ -24,7 +24,7 @@ def fit(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int) -> str:
-    """`text` cut or filled up to exactly `width` columns."""
+    """Cut or pad `text` to exactly `width` columns."""
     shown = fit(text, width)
     return shown + " " * (width - columns(shown))
 
@@ -44,7 +44,7 @@ _DEEPEST = 20
 
 
 def wrapped(text: str, width: int) -> str:
-    """Lines of at most `width` characters where words allow it; the next lines of a list's item are indented under its text."""
+    """Wrap Markdown to `width` characters between words. The lines of a list item are indented under its text."""
     lines: list[str] = []
     fence, inside = "", 0
     for line in text.split("\n"):

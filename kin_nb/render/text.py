@@ -20,7 +20,7 @@ from kin_nb.core.text import shorten
 Html = NewType("Html", str)
 """Markup, safe to draw: whatever was text in it has been escaped."""
 Attribute = NewType("Attribute", str)
-"""What may be written inside a tag, between double quotes: only what kin_nb itself says, never an untrusted text."""
+"""The value of an attribute, between double quotes: only constants of kin_nb, never untrusted text."""
 NOTHING = Html("")
 
 WRAPPED = Attribute("white-space:pre-wrap;word-break:break-word")
@@ -51,23 +51,23 @@ _HIDDEN = re.compile(
 
 
 def reveal_hidden(text: str) -> str:
-    """`text` with every character that shows nothing, or reorders others, written as ⟨U+202E⟩. Tab and newline stay."""
+    """Replace invisible and reordering characters by their code, such as ⟨U+202E⟩. Tab and newline stay."""
     return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def clean(text: str) -> str:
-    """What a program printed: ANSI, OSC and DCS sequences removed, line ends as newline, the rest as `reveal_hidden`."""
+    """Clean the output of a program: remove ANSI, OSC and DCS sequences, normalize line ends, then `reveal_hidden`."""
     return reveal_hidden(_TERMINAL.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def one_line(text: str, limit: int = 160) -> str:
-    """`text` literally, on one line of at most `limit` characters."""
+    """Return `text`, with hidden characters revealed, on one line of at most `limit` characters."""
     line = reveal_hidden(text.strip().replace("\n", " ⏎ ").replace("\t", " "))
     return shorten(line, limit)
 
 
 def clip(text: str, limit: int = CARD_LIMIT) -> str:
-    """Head and tail of a long text, at most `limit` characters of it, cut between lines where a line ends nearby."""
+    """Cut a long text in the middle: keep at most `limit` characters of head and tail, cut between lines if possible."""
     if len(text) <= limit:
         return text
     head, tail = text[: limit // 2], text[-(limit // 2) :]
@@ -84,48 +84,48 @@ def line_count(text: str) -> int:
 
 
 def indent(text: str) -> str:
-    """For text/plain: only a card's own first line starts at the margin, so no output can pass for one."""
+    """Indent for text/plain: only the first line of a card starts at the margin, so output cannot imitate one."""
     return "\n".join(f"  {line}".rstrip() for line in text.split("\n"))
 
 
 def escape(text: str) -> Html:
-    """For element content only: no untrusted text ever goes into an attribute."""
+    """Escape for element content. Untrusted text is never put into an attribute."""
     return Html(html.escape(text, quote=False))
 
 
 def inline_code_html(text: str) -> Html:
-    """`text`, escaped, with the parts between backticks as code."""
+    """Escape `text`, and format the parts between backticks as code."""
     parts = enumerate(re.split("`([^`]+)`", text))
     return join("", (fill("<code>{}</code>", escape(part)) if n % 2 else escape(part) for n, part in parts))
 
 
 def escape_quotes(text: str) -> Html:
-    """As `escape`, quotes too."""
+    """Escape like `escape`, and quotes too."""
     return Html(html.escape(text))
 
 
 def fill(template: str, *content: Html | int, **attributes: Attribute) -> Html:
-    """`template`, a literal, with `content` in place of each `{}`, and with `attributes` by their names inside of tags."""
+    """Fill a literal template: `content` for each `{}`, and `attributes` by their names inside of tags."""
     return Html(template.format(*content, **attributes))
 
 
 def join(separator: str, pieces: Iterable[Html]) -> Html:
-    """The pieces with `separator`, a literal, between them."""
+    """Join the pieces with a literal separator."""
     return Html(separator.join(pieces))
 
 
 def styles(*declarations: Attribute) -> Attribute:
-    """The value of a style attribute: those of the declarations that are not empty."""
+    """Join the declarations that are not empty to the value of a style attribute."""
     return Attribute(";".join(filter(None, declarations)))
 
 
 def pre(text: str) -> Html:
-    """A block of text that has been through `clean` or `reveal_hidden`; wrapped, so that blanks push nothing out of sight."""
+    """Format text from `clean` or `reveal_hidden` as a block. Lines wrap, so that spaces push nothing out of sight."""
     return pre_html(escape(text))
 
 
 def pre_html(html: Html, style: Attribute = Attribute("")) -> Html:
-    """The same of HTML. `style`: more declarations, each after a semicolon.
+    """Format HTML as a block. `style`: more declarations, each after a semicolon.
 
     <code>, because pages of nbconvert set a <pre> alone in their text's font.
     """

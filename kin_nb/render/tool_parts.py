@@ -21,24 +21,24 @@ _NUMBERED = re.compile(r" *\d+\t")
 
 
 def strip_notes(output: str, call: RecordedCall) -> str:
-    """The output of a `python` call without its notes: the card shows pictures below, and changed variables in its last line."""
+    """Remove its notes from the output of a `python` call: the card shows pictures and changed variables itself."""
     for note in (changed_note(call.bound), pictures_note(len(call.images))):
         output = "" if output == note else output.removesuffix(f"\n{note}") if note else output
     return output
 
 
 def pictures_note(pictures: int) -> str:
-    """Words of `python` to the model about what the person sees; "" for none."""
+    """Return the note of `python` to the model about the pictures that the user sees; "" for none."""
     return f"[{pictures} picture{'' if pictures == 1 else 's'} with this result]" if pictures else ""
 
 
 def changed_note(names: Sequence[str]) -> str:
-    """The same for variables."""
+    """Return the note of `python` to the model about new and changed variables; "" for none."""
     return f"[new or changed: {listed(names, MOST_NAMES)}]" if names else ""
 
 
 def code_part(code: str, *, waiting: bool) -> CardPart:
-    """All of the code, collapsed when it is long and no question is open."""
+    """Format all of the code; collapsed if it is long and no question is open."""
     html = code_html(highlighted(code, "python"))
     lines = line_count(code)
     if lines > _OPEN_LINES and not waiting:
@@ -48,7 +48,7 @@ def code_part(code: str, *, waiting: bool) -> CardPart:
 
 
 def read_part(output: str, path: str) -> CardPart:
-    """Lines of a file behind their numbers; what is not numbered was said about them."""
+    """Format the lines of a file with their numbers. Lines without a number are notes about the file."""
     if not language_of(path):
         return CardPart.block(output)
     html: list[Html] = []
@@ -66,7 +66,7 @@ def read_part(output: str, path: str) -> CardPart:
 
 
 def uncovered_part(call: RecordedCall) -> CardPart:
-    """What undo does not bring back: variables that were bound, and whatever else there is."""
+    """Return the line about changes that undo does not revert: bound variables and others."""
     bound, rest = (
         one_line(listed(call.bound, MOST_NAMES), 400),
         one_line(call.uncovered.removeprefix("not covered: "), 400),
@@ -95,7 +95,7 @@ class Checklist(NamedTuple):
 
     @classmethod
     def of(cls, call: RecordedCall, arguments: Mapping[str, Any]) -> Checklist | None:
-        """The list that `call` wrote or read; None when there is none, or it was not taken."""
+        """Return the list that `call` wrote or read; None if there is none or the call failed."""
         if call.name != TODO or call.status in ("error", "refused"):
             return None
         items = _items_read(call) if arguments.get("action") == "read" else _items_written(arguments)
@@ -122,7 +122,7 @@ def _item_line(item: _Item) -> str:
 
 
 def _items_written(arguments: Mapping[str, Any]) -> tuple[_Item, ...]:
-    """As the tool reads the arguments: models spell a status in several ways."""
+    """Parse the arguments as the tool does: models spell a status in several ways."""
     from pydantic import ValidationError  # noqa: PLC0415  (only for this card)
 
     from kin_nb.core.tools.builtins.todo import TodoArgs  # noqa: PLC0415  (as above)
@@ -135,7 +135,7 @@ def _items_written(arguments: Mapping[str, Any]) -> tuple[_Item, ...]:
 
 
 def _items_read(call: RecordedCall) -> tuple[_Item, ...]:
-    """From the output that the model got: a line of counts, then a line for each."""
+    """Parse the output of the call: a line of counts, then a line for each item."""
     items = [_ITEM.fullmatch(line) for line in clean(call.output).strip("\n").split("\n")[1:]]
     return tuple(_Item(item[1], item[2], item[3] or "medium") for item in items if item) if all(items) else ()
 
@@ -144,7 +144,7 @@ _ENDED = {"pending": " · running", "ok": "", "error": " · failed", "refused": 
 
 
 def subagent_line(call: RecordedCall) -> str:
-    """One of its calls, as far as it is known by now."""
+    """Return the line for a call of a subagent, which may still run."""
     return _call_line(
         call.name, call_summary(call, Arguments.read(call.edited_arguments or call.arguments)), call.status
     )
@@ -173,6 +173,6 @@ def _call_lines(done: RecordedSubagent) -> list[str]:
 
 
 def _call_line(name: str, subject: str, status: str) -> str:
-    """Most calls succeed, so only the others say how they ended."""
+    """Return the line for a call. Only calls that did not succeed show their status."""
     named = f"{one_line(name)} {subject}".rstrip()
     return f"{named}{_ENDED.get(status, f' · {status}')}"

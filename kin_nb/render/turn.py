@@ -29,10 +29,10 @@ from kin_nb.render.text import (
 
 
 def render_turn(record: TurnRecord) -> list[Output]:
-    """What went with the prompt; per step its compaction, what came before its reply, that, its calls, the calls' pictures.
+    """Return all displays of a turn, in order (nbval compares the order).
 
-    Each where there is such, calls and pictures in call order. A compaction that no reply followed, and the summary line, last.
-    nbval compares the order.
+    Attachments; then per step: its compaction, notes, the reply, its calls in order, and the pictures of the calls; at the
+    end a compaction that no reply followed, and the summary line. Parts that a turn does not have are left out.
     """
     outputs = [*render_attachments(record), *render_prompt_images(record)]
     for number, step in enumerate(record.steps, 1):
@@ -52,7 +52,7 @@ _MOST_LABELS = 20
 
 
 def render_attachments(record: TurnRecord) -> list[Output]:
-    """One card, or none: `sent: df (3 columns, 1.2 KB), src/a.py`."""
+    """Return the card of the attachments, if any: `sent: df (3 columns, 1.2 KB), src/a.py`."""
     if not record.attached:
         return []
     labels = [one_line(label, 200) for label in record.attached[:_MOST_LABELS]]
@@ -67,7 +67,7 @@ _LONGEST_REMINDER = 1_000
 
 
 def render_step_notes(step: RecordedStep, *, turn: int, number: int) -> list[Output]:
-    """One card for each of the three that the step has, in this order. `metadata["kin"]["kind"]` tells them apart."""
+    """Return the cards above a reply, at most three; `metadata["kin"]["kind"]` distinguishes them."""
     outputs = []
     if step.pruned:
         old = counted(len(step.pruned), "old tool result")
@@ -92,7 +92,7 @@ def _dmail(mail: RecordedDMail, *, turn: int, step: int) -> Output:
 
 
 def render_reply(step: RecordedStep, *, turn: int, number: int) -> Output:
-    """Text as HTML, reasoning folded above it. text/plain is the Markdown; the reasoning only without text."""
+    """Return the reply as HTML, with collapsed reasoning above it. text/plain is the Markdown, or else the reasoning."""
     text, reasoning = clean(step.content).strip(), clean(step.reasoning).strip()
     parts = []
     if reasoning:
@@ -107,7 +107,7 @@ def render_reply(step: RecordedStep, *, turn: int, number: int) -> Output:
 
 
 def render_compaction(compaction: RecordedCompaction, *, turn: int, step: int) -> Output:
-    """The sizes in sight, the summary folded; text/plain has both."""
+    """Return the card of a compaction: the sizes, and the collapsed summary. text/plain has both."""
     fact = f"conversation compacted: {compaction.old_tokens:,} tokens became {compaction.new_tokens:,}"
     if compaction.summarised:
         messages = "message" if compaction.summarised == 1 else "messages"
@@ -121,9 +121,9 @@ _COLORS = {"running": BLUE, "done": GREEN, "stopped": AMBER, "interrupted": AMBE
 
 
 def render_summary_line(record: TurnRecord) -> Output:
-    """The last line of a cell: mode (unless default), model requests, tool calls, tokens, cost (USD), duration, outcome.
+    """Return the last line of a cell: mode (unless default), requests, tool calls, tokens, cost (USD), duration, outcome.
 
-    Below it: what to do next, and warnings.
+    Below it are the next step for the user, and warnings.
     """
     message, todo = (clip(clean(part).strip()) for part in next_step(record))
     outcome = f"{record.outcome}: {message}" if message else record.outcome
@@ -156,7 +156,7 @@ def _figures(record: TurnRecord) -> list[str]:
 
 
 def _mode(recorded: str) -> str:
-    """As it is written on command lines; a custom mode by its own name."""
+    """Return the mode as it is spelled on command lines; a custom mode has its own name."""
     return AgentMode(recorded).shown if recorded in set(AgentMode) else recorded
 
 
@@ -179,7 +179,7 @@ _GO_ON: Mapping[StopReason, str] = {
 
 
 def next_step(record: TurnRecord) -> tuple[str, str]:
-    """(the record's message without what it says to do, what to do). Either may be ""."""
+    """Split the record's message into (what happened, what to do). Either may be ""."""
     message = record.message.strip()
     match record.outcome:
         case "stopped":
@@ -200,7 +200,7 @@ def _after_stop(record: TurnRecord, message: str) -> tuple[str, str]:
 
 
 def _after_error(record: TurnRecord, message: str) -> tuple[str, str]:
-    """Errors of model servers and of compaction are two lines: what happened, what to do."""
+    """Split the error of a model server or of a compaction: its two lines are what happened and what to do."""
     what, *todo = message.split("\n")
     if len(todo) == 1 and record.stop_reason != "crash":
         return what, todo[0]

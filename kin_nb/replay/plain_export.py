@@ -38,7 +38,7 @@ _ODD = re.compile(r"javascript:|\\(href|class|style|cssId|require|unicode|html)\
 
 
 def safe_markdown(text: str) -> str:
-    """`text`, which may hold anything: in a fence when it has raw HTML, pictures, or links to other than pages and mail."""
+    """Return untrusted text as safe Markdown: in a code fence if it has raw HTML, images, or links other than http and mail."""
     from markdown_it import MarkdownIt  # noqa: PLC0415  (on first use)
 
     text = clean(text).strip("\n")
@@ -50,14 +50,14 @@ def safe_markdown(text: str) -> str:
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """A block that shows `text` as it is."""
+    """Return a code block that shows `text` verbatim."""
     text = clean(text).strip("\n")
     fence = _ticks(text, 3)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def code_span(text: str) -> str:
-    """One line, as code."""
+    """Format one line as inline code."""
     text = one_line(text) or " "
     ticks = _ticks(text, 1)
     blank = " " if text[0] == "`" or text[-1] == "`" else ""
@@ -91,7 +91,7 @@ _STRIPPED = re.compile(r"^(?:[ \t]+$|[^\S\n]*(?:>>>|\.\.\.|\[nav\]|\[ins\]|In \[
 
 @dataclass(frozen=True)
 class PlainCell:
-    """`fails`: it ended in an error when it was recorded, and may again."""
+    """A cell of the exported notebook. `fails`: it ended in an error when it was recorded, and may fail again."""
 
     kind: Literal["code", "markdown"]
     source: str
@@ -99,7 +99,7 @@ class PlainCell:
 
 
 def plain_call(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
-    """`folder`: the workspace, relative to the notebook, "" when they are one. Calls without an effect give nothing."""
+    """Return the cells for a call; none for a call without an effect. `folder`: the workspace, relative to the notebook."""
     if call.is_repeated:
         return  # run once, with the call before it
     text = _code_that_ran(call)
@@ -115,10 +115,10 @@ def plain_call(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
 
 
 def plain_undone(calls: Sequence[RecordedCall], folder: str) -> Iterator[PlainCell]:
-    """The Python of calls that were undone, since undo does not bring variables back; nothing where none ran.
+    """Return cells for the Python of undone calls, if any: undo does not restore variables.
 
-    Before it what other calls had changed in files by then, which it may read; after it all of that undone. Commands do not
-    run again.
+    Before them, the file changes that the code may read are applied; after them, they are reverted. Commands do not run
+    again.
     """
     own = [call for call in calls if not call.is_repeated]
     ran = [bool(text := _code_that_ran(call)) and call.name == PYTHON and not _why_not_run(call, text) for call in own]
@@ -148,7 +148,7 @@ def _files_undone(made: Sequence[FileChange], folder: str) -> Iterator[PlainCell
 
 
 def _backwards(made: Sequence[FileChange]) -> Iterator[FileChange]:
-    """What undoes these, last to first. A file that was not there before them is removed, whatever it holds."""
+    """Return the inverse changes, last to first. A file that did not exist before is removed, whatever it contains."""
     first: dict[str, FileChange] = {}
     for change in made:
         first.setdefault(file_name(change.path), change)
@@ -178,7 +178,7 @@ def _why_not_run(call: RecordedCall, text: str) -> str:
 
 
 def _code_that_ran(call: RecordedCall) -> str:
-    """The command or the code that ran; "" for every other call."""
+    """Return the command or the code that ran; "" for other calls."""
     key = {"bash": "command", PYTHON: "code"}.get(call.name, "")
     try:
         arguments = json.loads(call.arguments if call.edited_arguments is None else call.edited_arguments)
@@ -195,7 +195,7 @@ subprocess.run(["bash", "-c", {}], cwd={!r}, stdin=subprocess.DEVNULL, check={})
 
 
 def _bash(call: RecordedCall, command: str, folder: str) -> PlainCell:
-    """In braces: `%%bash` hands its text to bash as standard input, which the command must not read."""
+    """Return a `%%bash` cell. Braces, because bash gets the cell as standard input, which the command must not read."""
     if not _stays(command):
         return PlainCell("code", _BASH.format(_by_line(command), folder or ".", not call.exit))
     go = f"cd {_quoted(folder)} || exit\n" if folder else ""
@@ -229,7 +229,7 @@ def _changing(head: str, lines: list[str]) -> PlainCell:
 
 
 def _why_not(change: FileChange) -> str:
-    """Why the record cannot give this change back, "" when it can."""
+    """Return why this change cannot be made from the record; "" if it can."""
     name = file_name(change.path)
     if name.startswith(("/", "~")) or ".." in name.split("/") or WORKSPACE in name or SECRET in name:
         return "it is outside the workspace"
@@ -251,7 +251,7 @@ def _is_near(target: str) -> bool:
 
 
 def _is_new_text(change: FileChange, folder: str) -> bool:
-    """Whether `%%writefile` gives it to the byte: it ends its text with one newline, and expands what it finds in names."""
+    """Whether `%%writefile` writes exactly this file: it ends the text with one newline, and expands variables in names."""
     if change.before is not None or change.after is None or change.after_mode not in {"", "100644"}:
         return False
     text = patched("", change.patch or "")
@@ -266,7 +266,7 @@ def _written(change: FileChange, folder: str) -> Iterator[PlainCell]:
 
 
 def _lines(change: FileChange, folder: str) -> Iterator[str]:
-    """Statements that make the change, in the order in which they can be made."""
+    """Return statements that make the change, in a possible order."""
     path = _literal(_joined(folder, file_name(change.path)))
     if change.after is None and not change.after_mode:
         yield f"Path({path}).rmdir()" if change.before_mode == _FOLDER else f"Path({path}).unlink()"
@@ -285,7 +285,7 @@ def _lines(change: FileChange, folder: str) -> Iterator[str]:
 
 
 def _block(patch: str) -> str:
-    """A literal that keeps the lines as they are, where that is possible; an empty line for a blank one."""
+    """Return a string literal that keeps the lines readable, where possible."""
     patch = re.sub(r"^ $", "", patch, flags=re.MULTILINE)
     return f"r'''\n{patch}'''" if "'''" not in patch and _stays(patch) else _by_line(patch)
 
@@ -295,7 +295,7 @@ def _by_line(text: str) -> str:
 
 
 def _stays(text: str) -> bool:
-    """Whether IPython leaves it as it is, within a cell."""
+    """Whether IPython passes the text on unchanged within a cell."""
     return bool(_PLAIN_TEXT.fullmatch(text)) and not _STRIPPED.search(text)
 
 
@@ -308,7 +308,7 @@ def _joined(folder: str, path: str) -> str:
 
 
 def _quoted(path: str) -> str:
-    """As it is where it can be, as in most notebooks; a shell's quotes else."""
+    """Return the path, in shell quotes only if it needs them."""
     return path if _PLAIN_NAME.fullmatch(path) else "'" + path.replace("'", "'\\''") + "'"
 
 
@@ -318,7 +318,7 @@ def _note(call: RecordedCall, what: str) -> PlainCell:
 
 
 def apply_change(path: str, patch: str) -> None:
-    """Change the text file at `path` as a unified diff says; ValueError when the lines to change are not there."""
+    """Apply a unified diff to the text file at `path`. Raises ValueError if the lines to change are missing."""
     import re  # noqa: PLC0415  (it travels alone)
     from pathlib import Path  # noqa: PLC0415
 
@@ -352,10 +352,10 @@ reviewed them. They run once, from the top, if {where} is as it was when the ses
 
 
 def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[ExecutedCell] | None = None) -> Any:
-    """The session as a notebook (NotebookNode) that needs no kin_nb: no records, no prompts that ask, no outputs of ours.
+    """Return the session as a notebook (NotebookNode) that needs no kin_nb: without records, prompts and cards.
 
-    `source_nb`: the notebook that holds it, or the `cells` that ran; its other cells stay. Turns that were undone are left
-    out, with a note, except for their Python: undo does not bring variables back.
+    `source_nb`: the notebook of the session, or the `cells` that ran; its other cells stay. Undone turns are left out, with
+    a note, except for their Python: undo does not restore variables.
     """
     nb = session_notebook(recording, source_nb=source_nb, cells=cells)
     folder = _folder(recording)
@@ -404,7 +404,7 @@ def _head(folder: str, *, changes: bool) -> Iterator[PlainCell]:
 
 
 def _turn(turn: TurnRecord, standing: int | None, folder: str) -> Iterator[PlainCell]:
-    """`standing`: how many of its steps were not undone; None: all of it was."""
+    """Return the cells of a turn. `standing`: the number of steps that were not undone; None: all were undone."""
     attached = f"\n\nAttached: {', '.join(map(code_span, turn.attached))}" if turn.attached else ""
     yield PlainCell("markdown", f"**Prompt {turn.turn}**\n\n{fenced(turn.prompt)}{attached}")
     stays = standing or 0
@@ -425,7 +425,7 @@ def _turn(turn: TurnRecord, standing: int | None, folder: str) -> Iterator[Plain
 
 
 def _own(nb: Any, cell: Any) -> Iterator[Any]:
-    """A cell of the person's: itself where it says nothing to us; else what stays of it."""
+    """Return a cell of the user: unchanged if it has no line for kin_nb, otherwise the rest of it."""
     source = cell["source"]
     if cell["cell_type"] != "code":
         yield cell

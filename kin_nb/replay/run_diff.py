@@ -1,6 +1,6 @@
 """Compare two runs of a session (`kin-nb diff`): turns, tool calls, files, tokens and cost; as values, as text and as JSON.
 
-Not compared is what differs from run to run without meaning: seconds, texts of results, words of replies, ids."""
+Not compared: seconds, texts of results, words of replies and ids, which differ in every run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kin_nb.replay.cell_keys import normalize_prompt
 from kin_nb.replay.recording import Recording
 
 Mark = Literal["=", "-", "+", "~"]
-"""Of a call: in both; only in A; only in B; in both under the same words, with other arguments."""
+"""For a call: in both; only in A; only in B; in both with the same summary and other arguments."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CallDiff:
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """One file, over all calls of a turn. `added`, `removed`: lines, None when a record has no text of a change.
+    """The changes of one file in a turn. `added`, `removed`: numbers of lines, None when a record has no patch.
 
     `after`: sha256 of the final content, None when the file was deleted. `mode`: as in FileChange.
     """
@@ -60,7 +60,7 @@ class FileDiff:
 
 @dataclass(frozen=True)
 class RunTotals:
-    """`cost`: USD as text, "" when it is unknown of any part."""
+    """The totals of a run. `cost`: USD as text, "" when the cost of any part is unknown."""
 
     steps: int
     calls: int
@@ -72,7 +72,7 @@ class RunTotals:
 
 @dataclass(frozen=True)
 class TurnSide:
-    """One run's turn. `taken_back`: an undo took it, or part of it, back, and nothing gave it back."""
+    """One run's turn. `taken_back`: it, or a part of it, was undone and not redone."""
 
     turn: int
     prompt: str
@@ -84,7 +84,7 @@ class TurnSide:
 
 @dataclass(frozen=True)
 class TurnDiff:
-    """`a`, `b`: None when that run has no such turn, and then its calls and files are all the other's."""
+    """A pair of turns. `a`, `b`: None when that run has no such turn; then all calls and files are from the other run."""
 
     a: TurnSide | None
     b: TurnSide | None
@@ -97,7 +97,7 @@ class TurnDiff:
 
     @property
     def same(self) -> bool:
-        """In prompt, outcome, calls and files. Models, steps, tokens and cost may differ."""
+        """Whether prompt, outcome, calls and files are equal. Models, steps, tokens and cost may differ."""
         if self.a is None or self.b is None or not self.same_prompt:
             return False
         ended = (self.a.outcome, self.a.taken_back) == (self.b.outcome, self.b.taken_back)
@@ -111,7 +111,7 @@ class RunDiff:
     total_b: RunTotals
 
     def cleaned(self, clean: Callable[[str], str]) -> RunDiff:
-        """The same without what `clean` takes out of prompts and calls."""
+        """Return the same diff with `clean` applied to prompts and calls."""
         found: RunDiff = _cleaned(self, clean)
         return found
 
@@ -121,7 +121,7 @@ class RunDiff:
 
 
 def compare_runs(a: Recording, b: Recording) -> RunDiff:
-    """Turns in A's order, each with the one of B that has the same prompt, else the one at the same place."""
+    """Pair the turns in A's order, each with B's turn with the same prompt, otherwise the one at the same position."""
     standing_a, standing_b = ({id(turn) for turn in _whole(run)} for run in (a, b))
     turns = []
     for one, other in _pairs(a.turns, b.turns):
@@ -133,7 +133,7 @@ def compare_runs(a: Recording, b: Recording) -> RunDiff:
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
-    """The same value with each text in it cleaned."""
+    """Return the value with `clean` applied to each text in it."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, tuple):
@@ -144,13 +144,13 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _whole(run: Recording) -> list[TurnRecord]:
-    """The turns of which nothing was undone, as the very objects of the recording."""
+    """Return the turns of which nothing was undone, as the same objects as in the recording."""
     standing = active_steps(run)
     return [turn for turn in run.turns if standing.get(turn.id) == len(turn.steps)]
 
 
 def _pairs(a: Sequence[TurnRecord], b: Sequence[TurnRecord]) -> Iterator[tuple[TurnRecord | None, TurnRecord | None]]:
-    """By prompt, options aside, since they may be what the two were run with; else, between such pairs, by position."""
+    """Pair turns by prompt, without options, which may differ between the runs; between such pairs by position."""
     alike = SequenceMatcher(None, [_words(t.prompt) for t in a], [_words(t.prompt) for t in b], autojunk=False)
     for _, a_from, a_to, b_from, b_to in alike.get_opcodes():
         for n in range(max(a_to - a_from, b_to - b_from)):
@@ -187,7 +187,7 @@ def _call(mark: Mark, call: RecordedCall) -> CallDiff:
 
 
 def _arguments(call: RecordedCall) -> str:
-    """What it ran with, however its JSON was written."""
+    """Return the arguments of the run as a value, so that the formatting of JSON does not count."""
     text = call.arguments if call.edited_arguments is None else call.edited_arguments
     try:
         return json.dumps(json.loads(text), sort_keys=True)
@@ -203,7 +203,7 @@ def _files(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[FileDiff]:
 
 
 def _alike(one: FileOutcome, other: FileOutcome) -> bool:
-    """Old records have no modes."""
+    """Compare modes, if both records have them: old ones have none."""
     return one.after == other.after and (one.mode == other.mode or not (one.mode and other.mode))
 
 
@@ -224,7 +224,7 @@ def _outcome(made: Sequence[FileChange]) -> FileOutcome:
 
 
 def _total(records: Sequence[SessionRecord]) -> RunTotals:
-    """Of turns, and of compactions between them."""
+    """Return the totals of turns and of compactions between them."""
     turns = [record for record in records if isinstance(record, TurnRecord)]
     paid = [record for record in records if isinstance(record, Sent)]
     costs = [_usd(record.cost) for record in paid if isinstance(record, TurnRecord) or record.cost]
@@ -243,7 +243,7 @@ def _usd(cost: str) -> Decimal | None:
 
 
 NARROWEST = 40
-"""Columns: below that nothing could be read."""
+"""Fewest columns of the text form."""
 _LABEL = 12
 
 _NUMBERS = {
@@ -259,7 +259,7 @@ _LEGEND = "= in both   - only in A   + only in B   ~ in both, not the same"
 
 @dataclass(frozen=True)
 class RunLabel:
-    """`name`: what the person called it. `recording`: SESSION@DIGEST12."""
+    """The name of a run. `name`: as the user gave it. `recording`: SESSION@DIGEST12."""
 
     name: str
     recording: str
@@ -267,13 +267,13 @@ class RunLabel:
 
     @classmethod
     def of(cls, name: str, recording: Recording) -> RunLabel:
-        """With the models of its turns, each once."""
+        """Create the label, with the models of the turns, each once."""
         models = dict.fromkeys(turn.model for turn in recording.turns if turn.model)
         return cls(name, recording.name, ", ".join(models) or recording.meta.model)
 
 
 def diff_json(a: RunLabel, b: RunLabel, found: RunDiff) -> str:
-    """One document: `a`, `b`, `same`, `turns` (each with `same`), `totals`."""
+    """Return one JSON document: `a`, `b`, `same`, `turns` (each with `same`), `totals`."""
     turns = [{"same": turn.same, **asdict(turn)} for turn in found.turns]
     totals = {"a": asdict(found.total_a), "b": asdict(found.total_b)}
     document = {"a": asdict(a), "b": asdict(b), "same": found.same, "turns": turns, "totals": totals}
@@ -281,7 +281,7 @@ def diff_json(a: RunLabel, b: RunLabel, found: RunDiff) -> str:
 
 
 def diff_text(a: RunLabel, b: RunLabel, found: RunDiff, width: int) -> str:
-    """No line is wider than `width` columns, and none tells anything by colour."""
+    """Return the text form. No line is wider than `width` columns; nothing depends on colour."""
     width = max(width, NARROWEST)
     lines = [f"A  {_run(a)}", f"B  {_run(b)}"]
     for turn in found.turns:

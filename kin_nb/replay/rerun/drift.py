@@ -1,4 +1,4 @@
-"""How a tool call that ran again differs from the recorded one. Bare numbers, durations and dates are never masked."""
+"""Compare a tool call that ran again with the recorded one. Bare numbers, durations and dates always count."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kin_nb.replay.rerun.rules import Rule, built_in_rules, command_programs, co
 
 DriftKind = Literal["same", "equivalent", "unordered", "played", "text", "effect", "refused", "not re-run"]
 AFTER_DRIFT = "after drift: "
-"""How a detail begins once something before it has drifted."""
+"""Prefix of a detail, after an earlier call has drifted."""
 MATCHING: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered", "played"})
 
 
 @dataclass(frozen=True)
 class Drift:
-    """`rules` are the names of the rules that made two texts equal; `detail` says in one line what differs.
+    """The difference of a call. `rules`: names of the rules that made two texts equal; `detail`: the difference in one line.
 
-    `line`: at which line, from 1, texts differ; 0 when something else differs.
+    `line`: number of the first line that differs, from 1; 0 if something else differs.
     """
 
     kind: DriftKind
@@ -34,7 +34,7 @@ class Drift:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """For the metadata of an output, from which a report is made."""
+        """Return the fields for an output's metadata, from which a report is made."""
         return {"kind": self.kind, "detail": self.detail, **({"line": self.line} if self.line else {})}
 
 
@@ -45,9 +45,9 @@ _LISTING_COMMAND = re.compile(r"(?:find|ls|grep|rg|git grep|git ls-files)(?: [^|
 
 
 def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule] | None = None) -> Drift:
-    """Drift of `actual` against `recorded`: refusal first, then effects (arguments, status, exit, files), then text.
+    """Compare `actual` with `recorded`: first refusal, then effects (arguments, status, exit, files), then text.
 
-    `rules`: what may differ in texts; None: the built-in rules.
+    `rules`: allowed differences in texts; None: the built-in rules.
     """
     if actual.status == "refused" and recorded.status != "refused":
         reason = actual.decision.reason if actual.decision else ""
@@ -69,7 +69,7 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[R
 
 
 def _without_advice(call: RecordedCall) -> RecordedCall:
-    """A run has a session of its own, keeps whole outputs there, and may have more or less room for what undo needs."""
+    """Remove the notes about full outputs and undo: they depend on the run's own session and disk."""
     return call.model_copy(update={"output": call.result})
 
 
@@ -85,7 +85,7 @@ def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:
 
 
 def files_effect(recorded: Iterable[FileChange], actual: Iterable[FileChange]) -> str:
-    """Which file came out otherwise than recorded, and how; "" when none did."""
+    """Describe the first file that differs from the recorded one; "" if none does."""
     before = {change.path: change for change in recorded}
     after = {change.path: change for change in actual}
     for path in sorted(before.keys() | after.keys()):
@@ -125,7 +125,7 @@ def _programs(call: RecordedCall) -> frozenset[str]:
 
 
 def _ran(call: RecordedCall) -> Any:
-    """The arguments that ran, as a value: the spelling of JSON does not matter."""
+    """Parse the arguments of the run, so that the formatting of JSON does not count."""
     text = call.arguments if call.edited_arguments is None else call.edited_arguments
     try:
         return json.loads(text)
@@ -140,14 +140,14 @@ def _command(call: RecordedCall) -> str:
 
 
 def differing_line(old: str, new: str) -> int:
-    """The first line, from 1, in which two texts part."""
+    """Return the number of the first line, from 1, in which two texts differ."""
     before, after = old.split("\n"), new.split("\n")
     pairs = enumerate(zip(before, after, strict=False), 1)
     return next((n for n, (a, b) in pairs if not matches_redacted(a, b)), min(len(before), len(after)) + 1)
 
 
 def first_difference(old: str, new: str, *, was: str = "recorded") -> str:
-    """Where two texts part, in one line: the line's number and both spellings from shortly before the difference."""
+    """Describe the first difference of two texts in one line: the line number, and both texts around it."""
     before, after, number = old.split("\n"), new.split("\n"), differing_line(old, new)
     if number > min(len(before), len(after)):
         longer, which = (before, was) if len(before) > len(after) else (after, "now")
