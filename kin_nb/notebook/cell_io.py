@@ -15,7 +15,7 @@ CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class CellOutput(Protocol):
-    """Where one turn is shown.
+    """The output area of a cell: where a turn is shown.
 
     `updates_in_place`: whether `display(update=True)` redraws what `display_id` names. Where it does not, show only
     what is settled: a person reads along there (a console). `is_watched`: a front end shows what changes. `cell_id` is
@@ -48,12 +48,12 @@ class CellOutput(Protocol):
     def stream(self, text: str, name: str = "stdout") -> None: ...
 
     def asking(self, prompt: str) -> str:
-        """`prompt` as `input()` is to have it here."""
+        """Return the prompt for `input()` in this front end."""
         ...
 
 
 class CellIO:
-    """The cell that is being executed when this is made; its outputs stay its own, whatever the kernel runs next.
+    """The output of the cell that is executing when this is created, also while the kernel runs a later cell.
 
     A bare `display()` from a thread goes to the kernel's newest cell, so every message names its parent.
     """
@@ -66,22 +66,22 @@ class CellIO:
 
     @property
     def updates_in_place(self) -> bool:
-        """Consoles do not: they name no cells, take input, and draw no output twice."""
+        """Whether outputs can be redrawn. Consoles cannot: they send no cell id, take input, and draw an output once."""
         return self.is_watched or not self.allow_stdin
 
     @property
     def is_watched(self) -> bool:
-        """Notebooks name their cells; nbclient and papermill do not, and are read only when they are done."""
+        """Whether a front end shows the outputs now. nbclient and papermill send no cell id, and show them at the end."""
         return self.cell_id is not None
 
     @property
     def parent(self) -> dict[str, Any]:
-        """The cell's execute_request."""
+        """Return the cell's execute_request message."""
         return self._parent
 
     @property
     def cell_id(self) -> str | None:
-        """VS Code gives a URI with the notebook's path in it: that is saved nowhere, a digest of it names the cell."""
+        """Return the cell's id. VS Code sends a URI with the notebook's path, which must not be saved: a digest replaces it."""
         found = self._parent.get("metadata", {}).get("cellId")
         if not isinstance(found, str) or not found:
             return None
@@ -179,7 +179,7 @@ class _Column:
         return self._apart(prompt, bold=bold)
 
     def line(self, text: str) -> str:
-        """Consecutive lines have no blank line between them."""
+        """Print a line. Consecutive lines have no blank line between them."""
         above = "\n" if self._ends_in_card else ""
         self._begun, self._ends_in_card = True, False
         return above + text
@@ -192,7 +192,7 @@ class _Column:
 
 
 def cell_io(ip: Any) -> CellOutput:
-    """The output of the cell that `ip` (an InteractiveShell) is running."""
+    """Return the output of the cell that `ip` (an InteractiveShell) is running."""
     kernel = getattr(ip, "kernel", None)
     return CellIO(kernel) if kernel is not None else TerminalIO()
 
@@ -210,7 +210,7 @@ def _is_terminal() -> bool:
 
 
 def _wants_bold() -> bool:
-    """https://no-color.org: NO_COLOR set to anything but nothing. A kernel cannot know more about its console."""
+    """Whether text may be bold: not if NO_COLOR is set and not empty (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -221,5 +221,5 @@ def _flush_printed() -> None:
 
 
 def has_reader(io: CellOutput) -> bool:
-    """Whether a person may see what happens in the cell: a notebook names its cells, and a console takes input."""
+    """Whether a user may read the output now: a notebook sends a cell id, and a console takes input."""
     return bool(io.cell_id or io.allow_stdin)

@@ -47,7 +47,7 @@ TAIL = 2_000
 
 
 class CellView:
-    """Feed it every event of one turn with `handle`, then `finish` with the turn's record."""
+    """Show one turn: `handle` takes each event, then `finish` takes the turn's record."""
 
     def __init__(self, io: CellOutput, *, figures: Callable[[], str] = str, display: Display | None = None) -> None:
         self._io = io
@@ -78,7 +78,7 @@ class CellView:
         """The last warning since the first step: shown with what takes long, until the summary line has all of them."""
 
     def begin(self, record: TurnRecord) -> None:
-        """Show what was sent to the model with the prompt."""
+        """Show the card of the attachments that were sent with the prompt."""
         for output in [*render_attachments(record), *render_prompt_images(record)]:
             self._progress.take().draw(output, settled=True)
 
@@ -110,14 +110,14 @@ class CellView:
         self._say_what_takes_long(event)
 
     def display_of(self, call_id: str) -> str:
-        """The display id of a call's card: the approval card takes its place while it waits.
+        """Return the display id of a call's card, which the approval card replaces while it waits.
 
         "" is a question about the turn: it takes the place of the last call.
         """
         return self._calls[call_id or self._last_call][0].display_id
 
     def waiting_card(self, call_id: str) -> Output:
-        """What a client without widgets shows, and what a file saved meanwhile holds. The place is the question's now."""
+        """Return the static card for clients without widgets, and for files saved meanwhile. The question takes the display."""
         call_id = call_id or self._last_call
         display, call = self._calls[call_id]
         display.cancel()
@@ -128,7 +128,7 @@ class CellView:
         self._calls[call_id][0].draw(self._call_card(call_id))
 
     def finish(self, record: TurnRecord, carried: dict[str, Any]) -> None:
-        """Settle whatever an interrupt left open, then the summary line, which has `carried` in its metadata."""
+        """Settle the cards that an interrupt left open, then show the summary line, with `carried` in its metadata."""
         self._redraw_asked()
         if self._reply is not None and record.steps:
             self._settle_reply(record.steps[-1])
@@ -176,7 +176,7 @@ class CellView:
         return ReplyView(self._progress.take(), self._reply_card, self.run)
 
     def _say_what_takes_long(self, event: BaseEvent) -> None:
-        """Show in the progress line the model, a compaction, or the running calls; not while the user is asked."""
+        """Show in the progress line what is running: the model, a compaction or calls. Paused while the user is asked."""
         match event:
             case StepStartEvent():
                 self._doing(f"step {event.step}: waiting for the model")
@@ -286,7 +286,7 @@ class CellView:
         return render_call(self._calls[call_id][1], turn=self._turn, step=self._step, tail=tail)
 
     def _settled_card(self, call: RecordedCall) -> Output:
-        """The card that stays. A re-execution says here how the call compares."""
+        """Return the final card of a call. A re-execution adds how the call compares."""
         return render_call(call, turn=self._turn, step=self._step)
 
     def _ending(self, record: TurnRecord) -> list[Output]:

@@ -38,7 +38,7 @@ _MOVE = {"undo", "redo", "clear", "compact"}
 
 
 class CommandTarget(Protocol):
-    """A session, as far as commands go (session.py)."""
+    """The part of a session (session.py) that commands use."""
 
     name: str
     live: LiveAgent
@@ -75,7 +75,7 @@ def run_line(session: CommandTarget, line: str, name: str = "") -> None:
 
 
 def command_of(prompt: str) -> TypedCommand | None:
-    """The command that a cell's whole text is. Raises KinError for what is nearly one."""
+    """Parse a cell whose whole text is a command; None for a prompt. Raises KinError for a misspelled command."""
     try:
         return typed_command(prompt)
     except CommandError as error:
@@ -83,7 +83,7 @@ def command_of(prompt: str) -> TypedCommand | None:
 
 
 def show_command(session: CommandTarget, typed: TypedCommand) -> None:
-    """Run a command, and show what it gives in the cell. Raises KinError, ReplayError.
+    """Run a command, and show its result in the cell. Raises KinError, ReplayError.
 
     In playback one that moves the conversation shows what is recorded; of any other that needs one there is a notice.
     """
@@ -119,7 +119,7 @@ def _show(session: CommandTarget, typed: TypedCommand) -> None:
 
 
 def _moving(typed: TypedCommand) -> str:
-    """As records and cells know it: `undo 2`. Raises KinError."""
+    """Return a command that moves the conversation in normal form, such as `undo 2`. Raises KinError."""
     from kin_nb.core.commands.conversation import turns_to_undo  # noqa: PLC0415  (playback only)
 
     try:
@@ -129,7 +129,7 @@ def _moving(typed: TypedCommand) -> str:
 
 
 def _result_of(host: CommandHost, typed: TypedCommand) -> CommandResult:
-    """Raises KinError."""
+    """Run a command. Raises KinError."""
     try:
         return run_command(host, typed)
     except CommandError as error:
@@ -137,7 +137,7 @@ def _result_of(host: CommandHost, typed: TypedCommand) -> CommandResult:
 
 
 class NotebookHost:
-    """The session as seen by commands (core.commands.CommandHost)."""
+    """Give commands access to the session (core.commands.CommandHost)."""
 
     def __init__(self, session: CommandTarget) -> None:
         self._session = session
@@ -172,7 +172,7 @@ class NotebookHost:
         return {"key": command_key(command), "cell_id": cell_io(self._session.shell).cell_id}
 
     def clear_unused(self) -> CommandResult:
-        """A record of this kernel, since a session without an agent has no log."""
+        """Record the clear in this kernel: a session without an agent has no log."""
         from kin_nb.core.session.metadata import workspace_location  # noqa: PLC0415  (rarely used)
 
         session, place = self._session, workspace_location(self.config())
@@ -195,7 +195,7 @@ class NotebookHost:
         return CommandResult()
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
-        """Raises ReplayError."""
+        """Return what lets an agent continue from the notebook at `path`. Raises ReplayError."""
         from kin_nb.replay.playback.player import resume_from_file  # noqa: PLC0415  (/load only)
 
         return resume_from_file(path)

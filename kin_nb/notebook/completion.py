@@ -25,7 +25,7 @@ _CELL = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?P<body>\n)?")
 
 
 def matcher(shell: InteractiveShell, session: Callable[[], NotebookSession]) -> Any:
-    """For `shell.Completer.custom_matchers`. `session`: the notebook's own, made when it is asked for."""
+    """Return a matcher for `shell.Completer.custom_matchers`. `session` returns the notebook's session, created on first use."""
     found = _Completions(shell, session)
 
     @context_matcher(identifier="kin_nb")
@@ -46,7 +46,7 @@ class _Completions:
         self._paths: Completer | None = None
 
     def at_end_of(self, before: str) -> dict[str, Any]:
-        """The completions at the end of a cell's text; empty for Python cells."""
+        """Return the completions at the end of a cell's text; none for Python cells."""
         cell = _CELL.match(before)
         if cell is not None and cell["body"]:
             return self._in_prompt(before[cell.end() :])
@@ -115,7 +115,7 @@ class _Completions:
 
 
 def _as_it_is(text: str) -> dict[str, Any]:
-    """The word as it was typed: a matcher without completions cannot suppress jedi, which sees Python in prose."""
+    """Complete a word with itself: a matcher without completions cannot suppress jedi, which completes Python in prose."""
     line = text.rpartition("\n")[2]
     word = line.rpartition(" ")[2] or line[-1:]
     return _these([word] if word else [], word)
@@ -126,6 +126,6 @@ def _of(typed: str, words: Iterable[str]) -> dict[str, Any]:
 
 
 def _these(texts: list[str], typed: str) -> dict[str, Any]:
-    """In place of `typed`, and nothing of anybody else's."""
+    """Return these completions in place of `typed`, and suppress those of other matchers."""
     completions = [SimpleCompletion(text=text, type="kin") for text in texts]
     return {"completions": completions, "suppress": True, "matched_fragment": typed, "ordered": True}

@@ -23,12 +23,12 @@ _LEAVE = frozenset({"exit", "quit", "exit()", "quit()"})
 
 
 def as_cell(code: str) -> str:
-    """What IPython runs for a cell of this kernel: a prompt, or a /command, becomes a %%kin cell."""
+    """Translate a cell of this kernel for IPython: a prompt or a /command becomes a %%kin cell."""
     return "%kin exit" if code.strip() in _LEAVE else _being_typed(code)
 
 
 def _being_typed(code: str) -> str:
-    """`as_cell` of what is not complete yet: `exit` may be a prompt's first word."""
+    """Translate an incomplete cell: `exit` may be the first word of a prompt."""
     text = code.lstrip()
     first, _, rest = text.partition("\n")
     if first.strip() == "%%python":
@@ -39,7 +39,7 @@ def _being_typed(code: str) -> str:
 
 
 class KinKernel(IPythonKernel):
-    """The agent, cards and session of `%%kin`, without typing it."""
+    """A kernel in which each cell is a prompt, as with `%%kin`."""
 
     implementation = "kin"
     implementation_version = __version__
@@ -64,7 +64,7 @@ class KinKernel(IPythonKernel):
         cell_meta: dict[str, Any] | None = None,
         cell_id: str | None = None,
     ) -> Any:
-        """Front ends run silent code of their own (widgets, debuggers): that stays Python."""
+        """Run a cell. Silent code, which front ends send for widgets and debuggers, stays Python."""
         if not silent:
             self._welcome(code)
             if code.strip() in _LEAVE and _is_console(self.shell):
@@ -84,7 +84,7 @@ class KinKernel(IPythonKernel):
             _typed.reset(token)
 
     def do_complete(self, code: str, cursor_pos: int) -> Any:
-        """Where the cell is a prompt, its own completions; positions are those of what was typed."""
+        """Complete a prompt; positions refer to the text as it was typed. Other cells are completed as Python."""
         cell = _being_typed(code)
         shift = len(cell) - len(code)
         reply = super().do_complete(cell, max(0, cursor_pos + shift))
@@ -98,7 +98,7 @@ class KinKernel(IPythonKernel):
         return super().do_inspect(cell, max(0, cursor_pos + len(cell) - len(code)), *args, **kwargs)
 
     def do_is_complete(self, code: str) -> Any:
-        """A prompt is always complete: a console sends it with Enter. Magics end with an empty line."""
+        """Report a prompt as complete, so that a console sends it with Enter. Magics end with an empty line."""
         return {"status": "complete"} if _is_prompt(code) else super().do_is_complete(code)
 
     def _welcome(self, code: str) -> None:
@@ -109,7 +109,7 @@ class KinKernel(IPythonKernel):
 
 
 def _is_console(shell: Any) -> bool:
-    """Consoles name no cells, and take input."""
+    """Whether the front end is a console: it sends no cell id, and takes input."""
     io = cell_io(shell)
     return io.cell_id is None and io.allow_stdin
 
@@ -119,7 +119,7 @@ def _is_prompt(code: str) -> bool:
 
 
 def _translated(lines: list[str]) -> list[str]:
-    """An input transformer, so that the history keeps what was typed. Cells that code runs with `run_cell` stay Python."""
+    """Translate a cell as an input transformer: the history keeps the typed text. Code that calls `run_cell` stays Python."""
     typed, text = _typed.get(), "".join(lines)
     return as_cell(text).splitlines(keepends=True) if typed is not None and text in {typed, f"{typed}\n"} else lines
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class LiveAgent:
-    """Nothing is started before the agent is asked for; `close` leaves no thread behind."""
+    """The agent of a session and its thread, both created on first use and ended by `close`."""
 
     def __init__(self, shell: InteractiveShell, model: str | None = None, mode: str | None = None) -> None:
         """`model`, `mode`: what the session begins with, None for the defaults."""
@@ -38,11 +38,11 @@ class LiveAgent:
 
     @property
     def agent_or_none(self) -> Agent | None:
-        """The agent, once there is one."""
+        """Return the agent, or None before the first prompt."""
         return self._agent
 
     def get(self) -> Agent:
-        """The agent, with the model and settings that are chosen now. Raises KinError saying how to set up a model."""
+        """Return the agent with the current model and settings. Raises KinError, which says how to set up a model."""
         config = self.config()
         with _explained(config):
             config.check_api_key()
@@ -55,7 +55,7 @@ class LiveAgent:
 
     @contextmanager
     def separate(self) -> Iterator[Agent]:
-        """Another agent with the settings, mode, tools and grants of the session's, for calls that belong to no turn.
+        """Create another agent with the session's settings, mode, tools and grants, for calls outside of a turn.
 
         It needs no key, asks no model and writes no session log. Raises KinError as `get`.
         """
@@ -77,24 +77,24 @@ class LiveAgent:
             self.on_thread(before.aclose)
 
     def config(self, **overrides: Any) -> KinConfig:
-        """The configuration as it is now: a new key or a fixed file takes effect without a restart."""
+        """Load the current configuration, so that a new key or a fixed file takes effect without a restart."""
         try:
             return KinConfig.load(**{"active_model": self._model, **overrides})
         except ConfigError as error:
             raise KinError(explain(error)) from None
 
     def choose_model(self, alias: str) -> None:
-        """Raises KinError, listing the models, when there is none of that name."""
+        """Use another model. Raises KinError, which lists the models, for an unknown name."""
         self.config(active_model=alias)
         self._model = alias
 
     def choose_mode(self, name: str) -> None:
-        """A built-in mode or one of agents/*.toml. Raises KinError, listing the modes, when there is none of that name."""
+        """Use another mode, built in or of agents/*.toml. Raises KinError, which lists the modes, for an unknown name."""
         self._choose_mode(name, self.config())
 
     @contextmanager
     def in_mode(self, name: str | None) -> Iterator[None]:
-        """A cell's mode holds for that cell alone; None: as it is. Raises KinError when there is none of that name."""
+        """Use the mode of a cell within the block; None: no change. Raises KinError for an unknown name."""
         if name is None:
             yield
             return
@@ -110,7 +110,7 @@ class LiveAgent:
         return run_on_agent_thread(lambda _: work(), self.thread)
 
     def close(self) -> None:
-        """The next prompt begins a new agent."""
+        """Close the agent. The next prompt creates a new one."""
         atexit.unregister(self.close)
         agent, self._agent = self._agent, None
         if agent is not None and self.thread.running:
@@ -121,13 +121,13 @@ class LiveAgent:
             ShellTap.of(kernel).uninstall()
 
     def _new_agent(self, config: KinConfig, log: SessionLog | None = None) -> Agent:
-        """In the session's mode. `log`: None for one of its own."""
+        """Create an agent in the session's mode. `log`: None for a new log."""
         if self._begins_in is not None:
             self._choose_mode(self._begins_in, config)
         return self._at_home(Agent(config, self.mode, log=log))
 
     def _choose_mode(self, name: str, config: KinConfig) -> None:
-        """Load the mode with `config`, and give the agent that same config: what runs is what was checked."""
+        """Load the mode with `config`, which the agent uses too, so that the checked settings are the ones that apply."""
         try:
             mode = load_mode(
                 name, config.effective_workdir, trusted=config.project_trusted, may_use=config.is_as_trusted
@@ -142,7 +142,7 @@ class LiveAgent:
         self.mode, self._begins_in = mode, None
 
     def _at_home(self, agent: Agent) -> Agent:
-        """Attach `agent` to this notebook. A front end may save its file while commands run: not their change."""
+        """Attach `agent` to this notebook. Its file is excluded from tracking: a front end may save it while commands run."""
         own = list(surroundings(self._shell).own_files())
         agent.set_open_files(own, [path.parent / ".ipynb_checkpoints" for path in own])
         install_tools(agent, self._shell)
@@ -151,7 +151,7 @@ class LiveAgent:
 
 @contextmanager
 def _explained(config: KinConfig) -> Iterator[None]:
-    """Raise KinError for what keeps an agent from being made."""
+    """Raise KinError for an error that prevents the creation of an agent."""
     try:
         yield
     except ConfigError as error:
@@ -161,13 +161,13 @@ def _explained(config: KinConfig) -> Iterator[None]:
 
 
 class Budget(Protocol):
-    """What all sessions of a notebook may cost together, in USD."""
+    """The limit in USD for all sessions of a notebook together."""
 
     @property
     def max_price(self) -> float | None:
-        """None: no limit."""
+        """Return the limit in USD, None without one."""
         ...
 
     def spent_by_others(self, live: LiveAgent) -> float:
-        """What the sessions but that of `live` have cost until now."""
+        """Return the cost so far, in USD, of all sessions except that of `live`."""
         ...

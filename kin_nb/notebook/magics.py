@@ -39,7 +39,7 @@ class KinMagics(Magics):
 
     @property
     def notebook(self) -> NotebookSessions:
-        """Made with the first prompt or command: `%load_ext` stays under its budget."""
+        """Return the sessions, created with the first prompt or command, so that `%load_ext` stays fast."""
         if self._notebook is None:
             from kin_nb.notebook.sessions import NotebookSessions  # noqa: PLC0415  (as above)
 
@@ -50,7 +50,7 @@ class KinMagics(Magics):
         return self.notebook.session(name)
 
     def _asked(self, name: str = "") -> NotebookSession:
-        """`session(name)`, for a person. Raises KinError when it is a tool's code that asks: it would allow itself more."""
+        """Return the session for the user. Raises KinError for code that a tool runs: it could grant itself permissions."""
         session = self.session(name)
         from kin_nb.notebook.namespace.time_limit import runs_for_tool  # noqa: PLC0415  (the session has it by now)
 
@@ -75,7 +75,7 @@ class KinMagics(Magics):
 
     @cell_magic("kin_recording")
     def recording(self, line: str, cell: str) -> None:
-        """The recording of this notebook, in a cell: from here on its prompts are played from it."""
+        """Cell magic that holds the recording of this notebook; its prompts are played from it."""
         self._asked().replay(line.strip(), None, cell)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class AgentThread:
-    """One background loop. It starts with the first use of `loop`, and again after `close`; its owner keeps it."""
+    """A background event loop, started by the first use of `loop`, and again after `close`."""
 
     def __init__(self, name: str = "kin-agent") -> None:
         self._name = name
@@ -31,14 +31,14 @@ class AgentThread:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop; use it with `call_soon_threadsafe` and `run_coroutine_threadsafe`."""
+        """Return the running loop, for `call_soon_threadsafe` and `run_coroutine_threadsafe`."""
         with self._lock:
             if self._loop is None or not self.running:
                 self._loop = self._start()
             return self._loop
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Cancel what runs, close the loop and join, for at most `timeout` seconds. False when a task would not end."""
+        """Cancel all tasks, close the loop and join, within `timeout` seconds. Return False if a task did not end."""
         with self._lock:
             thread, loop, stop = self._thread, self._loop, self._stop
             if thread is None or loop is None or stop is None or not thread.is_alive():
@@ -77,7 +77,7 @@ _LOOK_SECONDS = 0.2
 
 
 class TurnInterrupted(KeyboardInterrupt):
-    """The user stopped the turn. One line in the cell; the front end sees an error, so queued cells do not run."""
+    """The user stopped the turn: one line in the cell, and an error for the front end, so that queued cells do not run."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"Interrupted. {self}"]
@@ -157,7 +157,7 @@ class _MainThreadLoop(Generic[T]):
             self._on_tick()
 
     def _patience(self) -> float:
-        """Seconds to wait for the next action at most."""
+        """Return the longest wait for the next action, in seconds."""
         tick, left = _TICK_SECONDS if self._on_tick else _LOOK_SECONDS, self._time_left()
         return tick if left is None else min(tick, left)
 
@@ -229,7 +229,7 @@ class _MainThreadLoop(Generic[T]):
         self._inbox.put(self._interrupt)  # SimpleQueue.put is safe inside a handler that interrupts get
 
     def _on_sigterm(self, signum: int, frame: object) -> None:
-        """Interrupt the turn, then end as without us. A second one, or code that does not stop, ends at once."""
+        """Interrupt the turn, then end the process. A second signal, or code that does not stop, ends it at once."""
         self._terminated = True
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         last = threading.Timer(TERMINATION_SECONDS, os.kill, (os.getpid(), signal.SIGTERM))
@@ -281,4 +281,4 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
 
 
 def _nothing() -> None:
-    """Only wakes the waiting thread."""
+    """Do nothing: the call only wakes the waiting thread."""

@@ -27,19 +27,19 @@ _MOST_FILES = 200
 
 @dataclass(frozen=True)
 class CellRun:
-    """How a cell ran last: its text, and the number that its front end shows for it (None: it does not count)."""
+    """The last run of a cell: its text and its execution count (None: it has none)."""
 
     source: str
     count: int | None
 
 
 def surroundings(shell: InteractiveShell) -> ProcessContext:
-    """The process's own, with the name that VS Code leaves in the namespace."""
+    """Return the process context, with the notebook's name that VS Code puts into the namespace."""
     return ProcessContext.current(_vscode_file(shell))
 
 
 def notebook_file(shell: InteractiveShell) -> Path | None:
-    """The notebook's file, where it is known and there."""
+    """Return the notebook's file if it is known and exists."""
     try:
         here = ProcessContext(Path.cwd(), os.environ, vscode_file=_vscode_file(shell))
         return next(here.own_files(), None)
@@ -66,7 +66,7 @@ def record_metadata(shell: InteractiveShell, agent: Agent, record: SessionRecord
 
 
 def renamed_file(shell: InteractiveShell, ran: Mapping[str, CellRun]) -> Path | None:
-    """The notebook with the cells that ran here (`ran`: by cell id), next to where it was when this kernel began.
+    """Find the renamed notebook: the file in the same folder that holds the cells that ran here (`ran`: by cell id).
 
     Of copies, the one that holds most of them as they ran last. Session notebooks are exports, and never meant. Raises
     KinError where two hold equally many of them and differ.
@@ -92,7 +92,7 @@ def renamed_file(shell: InteractiveShell, ran: Mapping[str, CellRun]) -> Path | 
 
 
 def _with_one_of(path: Path, ran: Mapping[str, CellRun]) -> Any:
-    """The notebook at `path`, if it holds one of those cells and is not a session notebook; else None."""
+    """Return the notebook at `path` if it holds one of those cells and is not a session notebook; else None."""
     from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (%load_ext reads no notebooks)
     from kin_nb.replay.format.notebook_codec import claimed_identity  # noqa: PLC0415
     from kin_nb.replay.format.notebook_reader import load_notebook, read_text  # noqa: PLC0415
@@ -108,7 +108,7 @@ def _with_one_of(path: Path, ran: Mapping[str, CellRun]) -> Any:
 
 
 def _held(nb: Any, ran: Mapping[str, CellRun]) -> tuple[int, int, int]:
-    """How many of the cells that ran it holds: with the number of their last run, with the text of it, at all."""
+    """Count the cells of `ran` in `nb`: with their last execution count, with their last text, and in any form."""
     cells = [(cell, ran[cell["id"]]) for cell in nb["cells"] if cell.get("id") in ran]
     numbered = sum(how.count is not None and cell.get("execution_count") == how.count for cell, how in cells)
     return numbered, sum(cell["source"] == how.source for cell, how in cells), len(cells)
@@ -123,7 +123,7 @@ _Stamp = tuple[str, int, int, int]
 
 
 class NotebookFileWatch:
-    """Looks at the file whenever a cell has run. No clock is compared: the file's may be another machine's."""
+    """Checks the file after each cell. Times are not compared: the file may be on another machine, with another clock."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -139,7 +139,7 @@ class NotebookFileWatch:
         """The first execution that the file does not hold as it ended. Unknown before `%load_ext`."""
 
     def cell_ran(self, result: Any) -> None:
-        """IPython's `post_run_cell`. Code that a cell hands to IPython has no count, and is that cell's."""
+        """Note a run (IPython's `post_run_cell`). Code that a cell passes to IPython has no count, and belongs to that cell."""
         now = self._now()
         self._begun = self._begun or now
         self._note(getattr(result.info, "cell_id", None), CellRun(result.info.raw_cell or "", result.execution_count))
@@ -149,7 +149,7 @@ class NotebookFileWatch:
             self._stamp, self._first = now, result.execution_count
 
     def notebook_file(self) -> Path | None:
-        """The notebook's file. The kernel does not learn of a rename: then the sibling that holds the cells that ran here.
+        """Return the notebook's file; after a rename, the file in the same folder that holds the cells that ran here.
 
         Raises KinError where two siblings may be it.
         """
@@ -163,11 +163,11 @@ class NotebookFileWatch:
 
     @property
     def renamed(self) -> bool:
-        """Whether `notebook_file` found it under another name."""
+        """Whether `notebook_file` found the file under another name."""
         return self._renamed is not None
 
     def _is_own(self, path: Path, *, by_text: bool) -> bool:
-        """Whether a file that has the name now is this notebook: it holds a cell that ran here, or runs now, by its id.
+        """Whether the file with the notebook's name is this notebook: it holds the id of a cell that ran or runs here.
 
         Or all prompts that ran here, `by_text`, since tools write files with new ids; in a notebook without ids any cell that
         ran, commands apart.
@@ -190,7 +190,7 @@ class NotebookFileWatch:
         return any(not (is_command_cell(nb, cell) or is_generated(cell)) for cell in known)
 
     def sources(self) -> list[str]:
-        """What ran since, as it was typed, each text once, without the cell that runs now; empty where no file is known."""
+        """Return the texts of the cells that ran since, each once, without the running one; empty if no file is known."""
         if self._renamed is not None:
             return self._not_in(self._renamed)
         if self._stamp is None or self._now() != self._stamp:
@@ -199,7 +199,7 @@ class NotebookFileWatch:
         return list(dict.fromkeys(source for source in ran if source.strip()))
 
     def _not_in(self, path: Path) -> list[str]:
-        """What ran and is not there, or with the number of an earlier run: what it showed then is not known there."""
+        """Return the cells that ran and are not in the file, or are there with an earlier execution count."""
         from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415  (as in `notebook_file`)
 
         numbers = {cell.get("id"): cell.get("execution_count") for cell in load_notebook(path)["cells"]}
@@ -216,7 +216,7 @@ class NotebookFileWatch:
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    """Another one once the file was written; None where it cannot be looked at."""
+    """Return a value that changes when the file is written; None if it cannot be read."""
     try:
         found = path.stat()
     except OSError:

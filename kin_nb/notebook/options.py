@@ -14,7 +14,7 @@ class KinError(Exception):
     """Shown by IPython as its message alone; the cell counts as failed, so Run All stops there."""
 
     def _render_traceback_(self) -> list[str]:
-        """IPython's own hook for exceptions that know how to show themselves."""
+        """Return the lines that IPython shows instead of a stack trace (its own hook)."""
         return str(self).splitlines()
 
 
@@ -54,15 +54,15 @@ class CellOptions:
 
 
 class OptionsParser(argparse.ArgumentParser):
-    """argparse whose errors are one line: the option, the value, what is valid."""
+    """An argparse parser with errors of one line: the option, the value and the valid ones."""
 
     @property
     def names(self) -> list[str]:
-        """All options, as they are typed."""
+        """Return all options as they are typed."""
         return [name for action in self._actions for name in action.option_strings]
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Raises KinError."""
+        """Parse the words of a line. Raises KinError."""
         try:
             found, unknown = self.parse_known_args(words)
         except argparse.ArgumentError as error:
@@ -129,7 +129,7 @@ def options_parser() -> OptionsParser:
 
 
 def parse_options(line: str) -> CellOptions:
-    """Raises KinError: one line that names the option, the value and what is valid."""
+    """Parse a %%kin line. Raises KinError: one line with the option, the value and the valid ones."""
     try:
         words: Sequence[str] = shlex.split(line)
     except ValueError:
@@ -141,7 +141,7 @@ def parse_options(line: str) -> CellOptions:
 
 
 def session_named(line: str) -> tuple[str, str]:
-    """(the session's name, the rest) of a `%kin [--session NAME] COMMAND` line. Raises KinError for an invalid name."""
+    """Split `%kin [--session NAME] COMMAND` into the session's name and the rest. Raises KinError for an invalid name."""
     word, _, rest = line.strip().partition(" ")
     if word != "--session" and not word.startswith("--session="):
         return "", line

@@ -31,7 +31,7 @@ Kept = dict[str, Any]
 
 
 class OutputBackup:
-    """Made at `%load_ext`, when it reads the notebook's file: a front end may save over it before the first prompt runs.
+    """Backup of the records in outputs. Created at `%load_ext`: a front end may overwrite the file before the first prompt.
 
     `known`: what this kernel knows in addition to the file.
     """
@@ -61,11 +61,11 @@ class OutputBackup:
         """What cells have shown since."""
 
     def is_due(self, cell_id: str | None) -> bool:
-        """Whether a cell that plays must show the copy again: it was in that cell, or in one that ran again without it."""
+        """Whether a cell that plays must show the backup again: that cell, or one that ran again without it, had it."""
         return self._lost or (cell_id is not None and cell_id == self._holder)
 
     def show(self, notice: Output, io: CellOutput, nb: Any = None, *, only_with_copy: bool = False) -> None:
-        """Show `notice` in the cell of `io`, with the copy. `nb`: the notebook, where it is not its own file that is played."""
+        """Show `notice`, with the backup in its metadata. `nb`: the notebook, if another file than its own is played."""
         copied = self._metadata(nb) if io.cell_id is not None else {}
         if not copied:
             if not only_with_copy:
@@ -83,7 +83,7 @@ class OutputBackup:
         display.put(notice.data, {**notice.metadata, **copied})
 
     def carries_again(self, cell_id: str, ids: Iterable[str]) -> None:
-        """The outputs of that cell carry these records again. After the last one the copy holds only what no output carries."""
+        """Note that the outputs of that cell hold these records again. The backup then needs only the records of no output."""
         if self._copy is None or not self._waiting:
             return
         from kin_nb.replay.format.output_records import BACKUP_KEY, record_id  # noqa: PLC0415  (pydantic: not at %load_ext)
@@ -96,7 +96,7 @@ class OutputBackup:
             display.put(notice.data, {**notice.metadata, **({BACKUP_KEY: left} if left else {})})
 
     def cell_ran(self, result: Any) -> None:
-        """IPython's `post_run_cell`: a cell that failed, and stops Run All, shows the copy of what the cells below it carry."""
+        """Show the backup below a failed cell, which stops Run All, for the cells below it (IPython's `post_run_cell`)."""
         if result.execution_count is None:  # code that a cell hands to IPython
             return
         io = cell_io(self._shell)
@@ -115,7 +115,7 @@ class OutputBackup:
             self.show(render_notice("This output keeps the answers of the cells below", lines), io, only_with_copy=True)
 
     def _is_needed(self, failed: str | None) -> bool:
-        """Whether a Run All that stops at the cell `failed` loses something that no output above it keeps."""
+        """Whether a Run All that stops at the cell `failed` loses records that no output above it holds."""
         if not (self._at_first or self._kept or any(self.known()) or self._file_with_records()):
             return False
         self._metadata()
@@ -127,7 +127,7 @@ class OutputBackup:
         return below and (self._holder is None or position.get(self._holder, last) >= at)
 
     def _metadata(self, nb: Any = None) -> Kept:
-        """What an output holds that has the copy; empty where there is nothing to copy, or too much.
+        """Return the metadata with the backup; empty if there is nothing to back up, or too much.
 
         Of the file as it was and is, and of what this kernel knows; not of cells that were deleted.
         """
@@ -166,7 +166,7 @@ class OutputBackup:
         return None
 
     def _file_with_records(self) -> bytes | None:
-        """The file as it is now, None where it holds no records, or is not known."""
+        """Read the file as it is now; None if it holds no records or is not known."""
         own: Path | None = notebook_file(self._shell)
         try:
             data = own.read_bytes() if own is not None and own.stat().st_size <= _MOST_BYTES else b""

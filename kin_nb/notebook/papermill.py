@@ -17,7 +17,7 @@ RAISES = "raises-exception"
 class KinTranslator(PythonTranslator):  # type: ignore[misc]  # papermill is not typed
     @classmethod
     def codify(cls, parameters: dict[str, Any], comment: str = "Parameters") -> str:
-        """Without the first line the kernel would take the assignments for a prompt."""
+        """Return the cell with the parameters. Without its first line the kernel would treat the assignments as a prompt."""
         return f"%%python\n{super().codify(parameters, comment)}"
 
 
