@@ -40,7 +40,7 @@ _MOST_NAMED = 5
 
 
 class RecordMode(StrEnum):
-    """What happens to a cell without a recorded answer, as vcrpy names it: an error, a question to the model, always that."""
+    """The record mode (as in vcrpy): without a recorded answer a cell fails, or asks the model; `all` always asks it."""
 
     NONE = "none"
     NEW = "new"
@@ -48,7 +48,7 @@ class RecordMode(StrEnum):
 
 
 def record_mode(environ: Mapping[str, str] = os.environ) -> RecordMode | None:
-    """What KIN_RECORD says, None where it is not set. Raises KinError for what is no such mode."""
+    """Read KIN_RECORD; None if it is not set. Raises KinError for an unknown mode."""
     text = environ.get(RECORD_VARIABLE)
     if text is None:
         return None
@@ -59,7 +59,7 @@ def record_mode(environ: Mapping[str, str] = os.environ) -> RecordMode | None:
 
 
 class RecordedAnswers:
-    """The notebook's file is read once, with the first prompt, and again by each `%kin replay`."""
+    """The recorded answers of a notebook. Its file is read with the first prompt, and again by each `%kin replay`."""
 
     def __init__(self, shell: InteractiveShell, backup: OutputBackup) -> None:
         self.shell = shell
@@ -95,7 +95,7 @@ class RecordedAnswers:
         return self._book
 
     def page(self) -> Any:
-        """The notebook as its file is now, or as a runner was given it; None where neither is known.
+        """Return the notebook as its file is now, or as a runner got it; None if neither is known.
 
         Its cells have no outputs. The file is read again only when it was written.
         """
@@ -108,21 +108,21 @@ class RecordedAnswers:
 
     @property
     def knows_file(self) -> bool:
-        """Whether the notebook's file is known; otherwise only the records of this kernel are."""
+        """Whether the notebook's file is known. Otherwise only the records of this kernel are."""
         return notebook_file(self.shell) is not None
 
     @property
     def is_saved(self) -> bool:
-        """Whether what the notebook plays is all in its own recording, and nothing was made since."""
+        """Whether all records are in the notebook's own recording, and none were made since."""
         return self.book.saved is not None and not self.book.output_records and not self._made
 
     @property
     def made(self) -> tuple[NewRecord, ...]:
-        """What this kernel made, in its order."""
+        """Return the records that this kernel made, in order."""
         return tuple(self._made.values())
 
     def plays(self, name: str) -> bool:
-        """Whether the session of that name shows what is recorded before it asks a model."""
+        """Whether the session of that name plays recorded answers."""
         if self._replays or record_mode() is RecordMode.NONE:
             return True
         return self.book.has_answers and (self.book.head(name) is not None or not self._went_live)
@@ -135,7 +135,7 @@ class RecordedAnswers:
             scratch.close()
 
     def outside_scratch(self) -> AbstractContextManager[None]:
-        """Meanwhile the kernel is where it was before: what begins there outlives the copy."""
+        """Leave the scratch copy within the block: processes started in it outlive the copy."""
         return self.scratch.outside() if self.scratch is not None else nullcontext()
 
     def know(self, agent: Agent, session: str) -> None:
@@ -165,7 +165,7 @@ class RecordedAnswers:
         return {RECORD_KEY: found.raw} if found is not None else {}
 
     def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
-        """`%kin replay NAME`: from here on all sessions play. `body`: of a cell that embeds it.
+        """Handle `%kin replay NAME`: all sessions play from here on. `body`: the text of a cell that embeds the recording.
 
         `scratch`: in a copy of the workspace. Raises ReplayError naming what is wrong. Then no cell may turn to a model.
         """
@@ -191,7 +191,7 @@ class RecordedAnswers:
             self._show(scratch_notice("Files change in a temporary copy of the workspace", [f"Now in {Path.cwd()}"]))
 
     def announce(self, io: CellOutput) -> None:
-        """The first answer that is played, in a notebook that no `%kin replay` plays, says what happens here.
+        """Explain playback above the first played answer, in a notebook without `%kin replay`.
 
         Its output holds the backup of what the others carry, so it says that again when its cell runs again.
         """
@@ -217,7 +217,7 @@ class RecordedAnswers:
             self._backup.carries_again(cell_id, ids)
 
     def tell_unknown_file(self, io: CellOutput) -> None:
-        """Before the first prompt that a model is asked: what the notebook records could not be looked up, if it does."""
+        """Report before the first request that the recorded answers could not be read, if the file is not known."""
         if io.cell_id is None or self.knows_file or self.book.has_answers:
             return
         advice = (
@@ -243,14 +243,14 @@ class RecordedAnswers:
             self._book = self.book.with_new(found.values())
 
     def _own_notebook(self) -> Any:
-        """As its file is; None where that is not known."""
+        """Read the notebook's file; None if it is not known."""
         own = notebook_file(self.shell)
         with suppress(UnreadableNotebookError):  # it may be being written
             return load_notebook(own) if own is not None else None
         return None
 
     def _runners_notebook(self) -> Any:
-        """Without a user: the notebook among the arguments of the runner, which does not name it to its kernel; else None.
+        """Find the notebook in the arguments of a headless runner, which does not pass its name to the kernel; else None.
 
         Of several, the first that holds the cell which runs now.
         """
@@ -271,7 +271,7 @@ class RecordedAnswers:
                 yield from ((cell.cell_id, record.id) for record in cell.shown)
 
     def _carried_by_cells(self, only: str | None = None) -> Iterator[dict[str, Any]]:
-        """What outputs carry of all that is known here, or of one cell; nothing before the first prompt."""
+        """Return the records that outputs hold, of all cells or of one; none before the first prompt."""
         book = self._book
         for cell in book.cells if book is not None else ():
             for record in cell.records if only is None or cell.cell_id == only else ():
@@ -284,7 +284,7 @@ class RecordedAnswers:
 
 
 def _written(path: Path | None) -> tuple[Path, int, int] | None:
-    """What is another value once the file at `path` was written."""
+    """Return a value that changes when the file at `path` is written."""
     with suppress(OSError):
         status = path.stat() if path is not None else None
         return (path, status.st_mtime_ns, status.st_size) if path is not None and status is not None else None

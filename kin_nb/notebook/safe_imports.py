@@ -23,7 +23,7 @@ _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 def install() -> None:
-    """Once; `uninstall` takes it out again."""
+    """Install the finder once; `uninstall` removes it."""
     if _FINDER not in sys.meta_path:
         place = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
         sys.meta_path.insert(place, _FINDER)
@@ -35,7 +35,7 @@ def uninstall() -> None:
 
 
 class _InstalledFinder:
-    """Before the usual finder. Knows top-level modules only: what is below one is found in its package."""
+    """A finder before the usual one, for top-level modules only: submodules are found in their package."""
 
     def find_spec(
         self,
@@ -43,7 +43,7 @@ class _InstalledFinder:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """Raises ModuleNotFoundError when the current folder alone has it."""
+        """Raise ModuleNotFoundError for a module that only the current folder has."""
         if path is not None:
             return None
         here = [entry for entry in sys.path if _is_here(entry)]
@@ -60,7 +60,7 @@ _FINDER = _InstalledFinder()
 
 
 def _is_here(entry: str) -> bool:
-    """Whether an entry of the path is the current folder, or in it, and is not where packages are installed."""
+    """Whether an entry of sys.path is the current folder or in it, and has no installed packages."""
     if not os.path.isabs(entry):  # noqa: PTH117  (many times; Path costs ten times as much)
         return True
     real = os.path.realpath(entry)
@@ -74,7 +74,7 @@ def _is_here(entry: str) -> bool:
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """The standard library, the folders of installed packages, and where kin_nb is installed."""
+    """Return the folders of the standard library, of installed packages and of kin_nb."""
     folders = [os.path.dirname(os.__file__), *site.getsitepackages(), str(Path(_PACKAGE).parent)]  # noqa: PTH120
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
@@ -91,7 +91,7 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def _asked_by_kin_nb(frame: FrameType | None) -> bool:
-    """Whether the import is made by kin_nb, or by an installed library with kin_nb as its nearest caller of another kind."""
+    """Whether kin_nb imports: directly, or through an installed library that it called."""
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith("<") and not file.startswith("<frozen "):

@@ -48,7 +48,7 @@ _WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
 def save_notebook(
     recorded: RecordedAnswers, since: NotebookFileWatch, live: LiveAgent, line: str, display: Display
 ) -> Output:
-    """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written, ReplayError.
+    """Write the session notebook, and return the notice. Raises KinError if it cannot be written, ReplayError.
 
     It holds what the notebook's file records and what was made in this kernel, of all sessions. `line`: what follows `save`.
     Default: NAME.kin.ipynb next to the open notebook, NAME.2.kin.ipynb where that is open, `session.kin.ipynb` where the
@@ -86,7 +86,7 @@ def save_notebook(
 
 
 def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: Path) -> Recording:
-    """What `source`, the notebook's file, holds and this kernel made, for a notebook in `folder`. Raises KinError.
+    """Combine the records of `source`, the notebook's file, and of this kernel, for a notebook in `folder`. Raises KinError.
 
     With the earlier answers of the cells that were asked again here, which have other outputs now.
     """
@@ -113,7 +113,7 @@ def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: 
 def _about_run(
     nb: Any, recording: Recording, target: Path, config: KinConfig, options: SaveOptions, display: Display
 ) -> SaveCheck:
-    """What stops the notebook that was written: by a play of it, for which this waits, or by reading it."""
+    """Check the written notebook, and report what would stop it: play it and wait, or else only read it."""
     from kin_nb.replay.runner.confined import (  # noqa: PLC0415  (on first use)
         ConfinedPlay,
         play_and_report,
@@ -170,13 +170,13 @@ def _name(own: Path | None, kind: str) -> str:
 
 
 def _cells(source: Any, sources: list[str]) -> list[Any]:
-    """Of what ran, the cells that a session notebook keeps."""
+    """Return the cells that ran and that a session notebook keeps."""
     cells = [{"cell_type": "code", "source": text, "metadata": {}} for text in sources]
     return [cell for cell in cells if not (is_command_cell(source, cell) or is_generated(cell))]
 
 
 def _run_cells(shell: InteractiveShell, failed: Container[int]) -> dict[str, Any]:
-    """What this kernel has run, where no file says it. `failed`: the counts of cells that ended in an error."""
+    """Return the cells that this kernel ran, if no file is known. `failed`: execution counts of cells with an error."""
     history: list[str] = shell.history_manager.input_hist_raw
     as_cell = getattr(getattr(shell, "kernel", None), "as_cell", str)  # in the Kin kernel, the %%kin cell of a prompt
     cells: list[dict[str, Any]] = [
@@ -188,7 +188,7 @@ def _run_cells(shell: InteractiveShell, failed: Container[int]) -> dict[str, Any
 
 
 def _clean(nb: Any, recording: Recording, config: KinConfig, options: SaveOptions) -> tuple[Recording, list[str]]:
-    """(the recording without what does not belong in it, the report of that); `nb` is cleaned in place."""
+    """Redact: return the cleaned recording and the report. `nb` is cleaned in place."""
     cleaner = _cleaner(config, options)
     clean = clean_notebook(nb, recording, cleaner)
     return (clean if options.results else without_results(clean)), cleaner.report()
@@ -200,7 +200,7 @@ def _cleaner(config: KinConfig, options: SaveOptions) -> NotebookRedactor:
 
 
 def _unknown(shell: InteractiveShell) -> str:
-    """The note on what is missing when the file is unknown; "" in a terminal, which has no page."""
+    """Return the note about missing parts if the file is not known; "" in a terminal, which has no notebook."""
     if not cell_io(shell).is_watched:
         return ""
     return (
@@ -210,7 +210,7 @@ def _unknown(shell: InteractiveShell) -> str:
 
 
 def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, renamed: bool) -> str:
-    """What `source`, the notebook's file, has not: of `ran`, what ran since it was written, and of the prompts; its new name."""
+    """Return the note about cells and prompts that the notebook's file does not have yet, and about its new name."""
     keys = {prompt_key(source, cell) for cell in source["cells"]} - {None}  # what these show is made of the recording
     count = sum(prompt_key(source, cell) not in keys for cell in ran)
     placed = map_records_to_cells(source, recording.records)
@@ -233,7 +233,7 @@ def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, ren
 
 
 def _notice(recording: Recording, target: Path, said: list[str], *, stops: bool, played: bool) -> Output:
-    """`stops`: something was found that stops a replay. `played`: it was played to its end."""
+    """Return the notice of a save. `stops`: something would stop a replay. `played`: a play reached the end."""
     count = len(recording.turns)
     who = "Run it" if played else "A check found nothing that stops a replay. Run it"
     who = "When that is fixed, anyone can run it" if stops else who

@@ -54,18 +54,18 @@ class NotebookSession:
 
     @property
     def host(self) -> NotebookHost:
-        """The session as commands see it."""
+        """Return the session's interface for commands."""
         return self._host
 
     @property
     def mode(self) -> CellMode:
-        """What it does with its cells now. Raises KinError for a record mode that there is not."""
+        """Return the current mode. Raises KinError for an unknown record mode."""
         if self._mode is None:
             self._mode = self._first_mode()
         return self._mode
 
     def run_cell(self, body: str, options: CellOptions) -> None:
-        """A %%kin cell. Raises KinError (one or two lines) when it cannot be answered, ReplayError when it cannot be played."""
+        """Run a %%kin cell. Raises KinError (one or two lines) if it cannot be answered, ReplayError if it cannot be played."""
         prompt = normalize_prompt(body).strip("\n")
         if not prompt:
             raise KinError("The prompt is empty. Write it below the %%kin line.")
@@ -84,11 +84,11 @@ class NotebookSession:
             self._bind(options.out, found)
 
     def replay(self, name: str, source: str | None, body: str | None = None, *, scratch: bool = False) -> None:
-        """`%kin replay SESSION@DIGEST`: from here on, the notebook's cells play the recording."""
+        """Handle `%kin replay SESSION@DIGEST`: the notebook's cells play the recording from here on."""
         self._replays(name, Path(source) if source else None, body, scratch=scratch)
 
     def go_live(self) -> None:
-        """`%kin live`: the model is asked, also where an answer is recorded. Raises KinError; then all stays as it was."""
+        """Handle `%kin live`: ask the model, also if an answer is recorded. Raises KinError, and then changes nothing."""
         if record_mode() is RecordMode.NONE:
             raise KinError("No model may be asked: KIN_RECORD is `none`.\nUnset it, then run `%kin live` again.")
         if isinstance(self.mode, LiveMode) and self.mode.always:
@@ -101,7 +101,7 @@ class NotebookSession:
         self._leave(GoLive("The conversation continues from the end of the recording."), always=True)
 
     def save(self, line: str) -> None:
-        """`line`: the path and options that follow `save`. Raises KinError, ReplayError."""
+        """Handle `%kin save`. `line`: the path and options. Raises KinError, ReplayError."""
         from kin_nb.notebook.saving import save_notebook  # noqa: PLC0415  (nbformat on first use)
 
         if not self.mode.is_live and self.recorded.is_saved:
@@ -162,7 +162,7 @@ class NotebookSession:
             self.show(render_notice(f"Playback left: {where} asks the model from here on", lines))
 
     def _bind(self, name: str | None, turn: TurnRecord) -> None:
-        """The reply as a value: the last text of the turn."""
+        """Bind the reply, the last text of the turn, to a variable."""
         if name is not None:
             texts = [step.content for step in turn.steps if step.content.strip()]
             self.shell.user_ns[name] = texts[-1].strip() if texts else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MagicSettings(Protocol):
-    """`c.KinMagics` as it is now. `max_price`: USD that all sessions together may cost."""
+    """The current settings of `c.KinMagics`. `max_price`: limit in USD for all sessions together."""
 
     mode: str | None
     model: str | None
@@ -25,7 +25,7 @@ class MagicSettings(Protocol):
 
 
 class NotebookSessions:
-    """Made with the first prompt or command; `close` leaves no thread behind."""
+    """The sessions of a notebook. Created with the first prompt or command; `close` ends all threads."""
 
     def __init__(
         self, shell: InteractiveShell, settings: MagicSettings, since_written: NotebookFileWatch, backup: OutputBackup
@@ -39,19 +39,19 @@ class NotebookSessions:
         return self._settings.max_price
 
     def session(self, name: str = "") -> NotebookSession:
-        """The session of that name, begun with its first command or prompt. The notebook's own has no name."""
+        """Return the session of that name, which its first use creates. The notebook's own has no name."""
         if name not in self._sessions:
             live = LiveAgent(self._shell, self._settings.model, self._settings.mode)
             self._sessions[name] = NotebookSession(self._recorded, self._since_written, self, live, name, self.play)
         return self._sessions[name]
 
     def spent_by_others(self, live: LiveAgent) -> float:
-        """USD that the other sessions have cost until now."""
+        """Return the cost so far of the other sessions, in USD."""
         others = [each.live.agent_or_none for each in self._sessions.values() if each.live is not live]
         return sum(agent.stats.total_cost for agent in others if agent is not None)
 
     def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
-        """`%kin replay NAME`: from here on all sessions play; what was live is in its log. As RecordedAnswers.play."""
+        """Handle `%kin replay NAME`: all sessions play; live ones stay in their logs. Arguments as RecordedAnswers.play."""
         for session in self._sessions.values():
             session.reset()
         self._recorded.play(name, source, body, scratch=scratch)

@@ -50,7 +50,7 @@ def show_startup_hint(shell: InteractiveShell) -> None:
 
 
 def _pairing_warnings(notebook: Path) -> list[str]:
-    """What a paired text file would lose."""
+    """Return warnings about what a paired text file would lose."""
     empty = ValueError
     with (
         suppress(OSError, empty),
@@ -70,7 +70,7 @@ def _pairing_warnings(notebook: Path) -> list[str]:
 
 
 def resume_hint(sessions: Path, workspace: Path, now: float) -> str | None:
-    """The line; None without a recent session of this workspace, or while its newest session is open elsewhere.
+    """Return the hint; None without a recent session of this workspace, or while the newest is open elsewhere.
 
     `now`: seconds since 1970. Logs that cannot be read, or are encrypted, are passed over.
     """
@@ -90,7 +90,7 @@ def resume_hint(sessions: Path, workspace: Path, now: float) -> str | None:
 
 
 def _newest(sessions: Path, since: float) -> Iterator[tuple[float, Path]]:
-    """(when it was last written, log) of the sessions that changed since then."""
+    """Return (time of the last write, log) of the sessions that changed since then."""
     found = []
     try:
         with os.scandir(sessions) as entries:
@@ -115,7 +115,7 @@ def _has_turns(log: BinaryIO, workspace: Path) -> bool:
 
 
 def _in_use(log: BinaryIO) -> bool:
-    """Whether a kernel or a command has the session open. The lock is let go of when `log` is closed."""
+    """Whether a kernel or a command has the session open. The lock is released when `log` is closed."""
     try:
         fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -126,7 +126,7 @@ def _in_use(log: BinaryIO) -> bool:
 
 
 def _turns(log: BinaryIO) -> int | None:
-    """How many there are: the last finished one says it. None when it is not near the end of the log."""
+    """Return the number of turns, from the last finished one; None if that is not near the end of the log."""
     log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
     later = 0
     for line in reversed(log.read(_TAIL).splitlines()):

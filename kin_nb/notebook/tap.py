@@ -29,7 +29,7 @@ _HEARD = frozenset({"comm_msg", "comm_close", "comm_open", "kernel_info_request"
 
 
 class TapRun:
-    """One cell's run: which comms it listens to, from `with tap.run(parent)` until that block ends."""
+    """The comms that one cell listens to while it runs, within `with tap.run(parent)`."""
 
     def __init__(self, parent: Message, pump: Callable[[], object] | None, *, is_listening: bool) -> None:
         self.parent = parent
@@ -64,12 +64,12 @@ class TapRun:
             self._watched.pop(comm_id, None)
 
     def pump(self) -> None:
-        """Read what has arrived and send what was answered, from the thread that opened the run. Else does nothing."""
+        """Read messages and send answers, on the thread that opened the run; on another one do nothing."""
         if self._pump:
             self._pump()
 
     def listener(self, message: Message) -> OnMessage | None:
-        """The subscriber of this message's comm. A comm_close without one is kept for `subscribe`."""
+        """Return the subscriber of this message's comm. A comm_close without one is kept for `subscribe`."""
         comm_id = message["content"].get("comm_id")
         with self._lock:
             found = self._watched.get(comm_id)
@@ -80,7 +80,7 @@ class TapRun:
 
 @contextmanager
 def listen(ip: Any, parent: Message) -> Iterator[TapRun]:
-    """A run of the cell that `ip` (an InteractiveShell) executes; in a terminal, one that is_listening nothing."""
+    """Open a run for the cell that `ip` (an InteractiveShell) executes; in a terminal, a run that hears nothing."""
     kernel = getattr(ip, "kernel", None)
     if kernel is None:
         yield TapRun(parent, None, is_listening=False)
@@ -125,7 +125,7 @@ class ShellTap:
                 self._runs = tuple(other for other in self._runs if other is not run)
 
     def uninstall(self) -> None:
-        """Give the stream back, from the main thread. A reader put on top of us stays; then we only pass on."""
+        """Restore the stream, on the main thread. If another reader was installed on top, it stays, and the tap only passes on."""
         if self._original is not None and self._stream.io_loop.asyncio_loop.is_running():  # not when the kernel ends
             self._on_stream_thread(self._put_back)
         if getattr(self._kernel, "_kin_tap", None) is self:
@@ -228,7 +228,7 @@ class ShellTap:
         self._reply("comm_info_reply", {"comms": comms}, idents, message)
 
     def _open_control(self, run: TapRun, idents: Any, message: Message) -> None:
-        """Through this comm a reloaded page asks for the state of every widget; it is watched while the run lasts."""
+        """Open a control comm, by which a reloaded page asks for the state of all widgets; watched while the run lasts."""
         run.reloaded = True
         manager, comm_id = self._kernel.comm_manager, message["content"]["comm_id"]
         manager.comm_open(self._stream, idents, message)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class CellTurns:
-    """`view` is that of the first turn; each one after it gets its own. `through` and `answering` come before the person.
+    """The turns of one cell. `view` shows the first one. `through` and `answering` answer before the user is asked.
 
     `display`: where the first output goes, if there is one already. `tools`: whether the model may call any. `carry`: what
     a turn's last output carries in its metadata.
@@ -67,7 +67,7 @@ class CellTurns:
         """Tokens and USD that the session had taken when this turn began."""
 
     def begin(self, run: TapRun, submit_main: SubmitMain) -> None:
-        """From here on who is asked is asked in this cell."""
+        """Send approvals and questions to this cell from here on."""
         main_thread.set(submit_main)
         self._widgets_run = run if draws_widgets(self._io, run) else None
         ask = choose_channel(self._io, run=run, submit_main=submit_main, place=self._place)
@@ -77,7 +77,7 @@ class CellTurns:
         approvals.ask_question = self._answering(question)
 
     async def act(self, prompt: str) -> AsyncGenerator[BaseEvent, None]:
-        """`Agent.act`, shown in the cell."""
+        """Run `Agent.act`, and show its events in the cell."""
         agent, stats = self._agent, self._agent.stats
         view = self._view if not self._ran else CellView(self._io, figures=self._figures)
         self._view, view.run = view, self._widgets_run
@@ -101,7 +101,7 @@ class CellTurns:
             view.finish(agent.turns[-1], self._carry(agent.turns[-1]))
 
     def _figures(self) -> str:
-        """What the turn has taken so far."""
+        """Return the tokens and the cost of the turn so far, as text."""
         stats, (tokens, cost) = self._agent.stats, self._before
         used, paid = stats.session_total_llm_tokens - tokens, stats.session_cost - cost
         return " · ".join([*([f"{used:,} tokens"] if used else []), *([f"${paid:.4f}"] if paid else [])])
@@ -114,7 +114,7 @@ class CellTurns:
 def run_turn(
     shell: InteractiveShell, thread: AgentThread, agent: Agent, turns: CellTurns, io: CellOutput, prompt: str
 ) -> TurnRecord:
-    """One turn, shown in its cell.
+    """Run one turn, and show it in its cell.
 
     Raises TurnFailedError when the turn ended with an error, TurnInterrupted (main_thread_loop.py) when the person stopped it.
     """
@@ -131,7 +131,7 @@ def run_flow(
     flow: Flow,
     request: str,
 ) -> None:
-    """A turn for each node. Raises TurnFailedError, saying where it stopped, when END was not reached."""
+    """Run a turn for each node of a flow. Raises TurnFailedError, with the node where it stopped, if END was not reached."""
     from kin_nb.core.skills.flows import FlowRunner  # noqa: PLC0415  (only flows need it)
 
     stopped = _run(shell, thread, agent, turns, io, lambda: FlowRunner(flow, turns.act).run(request))
@@ -148,7 +148,7 @@ def _run(
     io: CellOutput,
     make: Callable[[], AsyncGenerator[BaseEvent, None]],
 ) -> str:
-    """All events of `make()`. Returns the error that came after the last turn, if any."""
+    """Run all events of `make()`. Return the error after the last turn, if any."""
     if agent.busy:
         raise KinError(str(TurnRunningError()))
     errors: list[str] = []
@@ -173,7 +173,7 @@ def _run(
 
 @contextmanager
 def limits(agent: Agent, options: CellOptions, max_price: float | None, spent_by_others: float) -> Iterator[None]:
-    """Those of one cell, and the notebook's own: USD for all its sessions, of which the others have spent so much."""
+    """Apply the limits of one cell, and the notebook's limit in USD, less the cost of its other sessions."""
     stats, cap = agent.stats, (max_price, -spent_by_others)
     prices = [(usd, before) for usd, before in [cap, (options.max_price, stats.total_cost)] if usd is not None]
     price, before = min(prices, key=sum, default=(None, 0.0))  # the one that is reached first

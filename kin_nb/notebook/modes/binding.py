@@ -47,7 +47,7 @@ _LONGEST_LIMIT = 600
 
 @dataclass(frozen=True)
 class _Outcome:
-    """`why`: the reason of a policy, or the error. `asked`: the user was asked. `warnings`: those of the agent."""
+    """The result of an offer. `why`: a policy's reason or the error; `asked`: the user was asked; `warnings`: the agent's."""
 
     how: Literal["ran", "left", "refused", "failed"]
     why: str = ""
@@ -56,13 +56,13 @@ class _Outcome:
 
 
 class BindingOffer:
-    """Of one session in playback."""
+    """Offers to run recorded Python again, so that later cells find its variables. One per session in playback."""
 
     def __init__(self, recorded: RecordedAnswers, live: LiveAgent) -> None:
         self._recorded, self._live = recorded, live
 
     def make(self, shown: Sequence[SessionRecord], io: CellOutput) -> None:
-        """After the outputs of a cell that showed the records `shown`: ask, run the code, and say in one line what happened.
+        """Ask below a played cell, which showed `shown`, run the code, and report the result in one line.
 
         Nothing where no variable is missing. Raises TurnInterrupted.
         """
@@ -127,7 +127,7 @@ class BindingOffer:
 
 
 class _Rerun:
-    """The calls of one offer: the user is asked once for all of them, and again only for another reason."""
+    """The calls of one offer. The user is asked once for all of them, and again only for another reason."""
 
     def __init__(self, agent: Agent, missing: MissingVariables, io: CellOutput, display: Display) -> None:
         self._agent, self._missing, self._io, self._display = agent, missing, io, display
@@ -199,7 +199,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _exception(error: str) -> str:
-    """The line of a traceback that names the exception."""
+    """Return the line of a traceback that names the exception."""
     last = error.rpartition("Traceback (most recent call last):")[2]
     lines = [line for line in last.splitlines() if line.strip()]
     return next((line for line in lines if not line.startswith(" ")), lines[-1] if lines else "")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def with_recorded_approvals(ask: Ask) -> Ask:
-    """`ask`, after the recording that the runner of this kernel named, if it did and allows that. Raises ReplayError."""
+    """Let the recorded approvals answer before `ask`, if the runner of this kernel allows that. Raises ReplayError."""
     environment = ReplayEnvironment.from_environ(os.environ)
     if environment is None or environment.mode != "live" or not environment.approve_recorded:
         return ask
@@ -53,7 +53,7 @@ def with_recorded_approvals(ask: Ask) -> Ask:
 
 
 def _allowed(path: Path) -> Iterator[tuple[str, str, RecordedDecision]]:
-    """(tool, arguments as JSON, decision) of each call that ran."""
+    """Yield (tool, arguments as JSON, decision) of each allowed call."""
     from kin_nb.replay.format.notebook_codec import read_recording  # noqa: PLC0415  (--live only)
     from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
 
@@ -110,14 +110,14 @@ class LiveMode:
         return self._ask(cell)
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:
-        """Commands do it themselves."""
+        """Not used: live, commands change the conversation themselves."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """The agent is the session's."""
+        """Do nothing: the agent belongs to the session."""
 
     def agent(self) -> Agent:
-        """The agent, which continues from the end of the recording. Raises KinError."""
+        """Return the agent. A new one continues from the end of the recording. Raises KinError."""
         new = self._live.agent_or_none is None
         agent = self._live.get()
         book = self._recorded.book
@@ -134,7 +134,7 @@ class LiveMode:
         return agent
 
     def _known(self, cell: PromptCell) -> Sequence[SessionRecord]:
-        """The answer that this very cell has to its text: without an id nothing is known, since two cells may say the same."""
+        """Return the records of this cell for its present text; none without a cell id: two cells may have the same text."""
         entry = self._recorded.book.cell(cell.io.cell_id)
         found = last_run(entry.records, cell.key) if entry is not None and entry.session == self._session else ()
         turns = [each for each in found if isinstance(each, TurnRecord)]
@@ -174,7 +174,7 @@ class LiveMode:
         return agent.turns[-1]
 
     def _asked_for(self, cell: PromptCell) -> CommandResult:
-        """The prompt that is sent, or the flow that begins. Raises KinError."""
+        """Return the prompt to send, or the flow to run. Raises KinError."""
         if cell.typed is None:
             return CommandResult(prompt=unescaped(cell.prompt))
         try:

@@ -13,7 +13,7 @@ from kin_nb.notebook.options import CellOptions, KinError
 
 @dataclass(frozen=True)
 class PromptCell:
-    """A cell that asks. `key`: of its text; `prompt`: what it says; `typed`: the command that this is, which asks too."""
+    """A cell with a prompt. `key`: of its text; `typed`: the command that the prompt is, if it is one that asks the model."""
 
     io: CellOutput
     key: str
@@ -25,17 +25,17 @@ class PromptCell:
 
 @dataclass(frozen=True)
 class GoLive:
-    """The session goes live, and the cell is asked there. `why`: what the notice says of it; "" for no notice."""
+    """The session goes live, and then runs the cell. `why`: the text of the notice; "" for no notice."""
 
     why: str
 
 
 class CellMode(Protocol):
-    """A session has one at a time."""
+    """What a session does with its cells. It has one mode at a time."""
 
     @property
     def name(self) -> str:
-        """What `%kin status` says."""
+        """Return the description for `%kin status`."""
         ...
 
     @property
@@ -48,12 +48,12 @@ class CellMode(Protocol):
         ...
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:
-        """What a command does that moves the conversation, `undo 2`. Raises KinError, ReplayError."""
+        """Run a command that moves the conversation, such as `undo 2`. Raises KinError, ReplayError."""
         ...
 
     @property
     def last(self) -> TurnRecord | None:
-        """The turn that was shown last, where that is not the agent's."""
+        """Return the turn that was shown last; None if it is the agent's."""
         ...
 
     def close(self) -> None: ...
@@ -86,4 +86,4 @@ class BlockedMode:
         return f"{what}: {self._reason}.\n{self._advice}. Or run `{self._command}` to ask the model."
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""

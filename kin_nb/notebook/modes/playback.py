@@ -28,7 +28,7 @@ _LOST = " If its output was cleared, the session log may have it: kin-nb save SE
 
 
 class PlaybackMode:
-    """`name` of the session, "" for the notebook's own. It starts again whenever the notebook's records are read again."""
+    """Playback of one session; "" is the notebook's own. Created again whenever the notebook's records are read again."""
 
     is_live = False
 
@@ -80,7 +80,7 @@ class PlaybackMode:
         return shown[-1]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     @property
     def _which(self) -> str:
@@ -90,7 +90,7 @@ class PlaybackMode:
         return f"%kin --session {self._session} {name}" if self._session else f"%kin {name}"
 
     def _without(self, cell: PromptCell, error: NotRecorded | AmbiguousTurn) -> GoLive:
-        """For a cell that shows nothing. Raises where no model may be asked."""
+        """Handle a cell without a recorded answer. Raises NotRecorded or KinError if no model may be asked."""
         mode = record_mode()
         if cell.options.live and mode is not RecordMode.NONE:
             return GoLive("The conversation continues from the end of the recording.")

@@ -42,7 +42,7 @@ class RerunView(CellView):
         self._shown: dict[str, RecordedCall] = {}
 
     def begin(self, record: TurnRecord) -> None:  # noqa: ARG002
-        """As recorded: here the model gets nothing."""
+        """Show the attachments as recorded: nothing is sent to a model here."""
         super().begin(self._rerun.turn)
 
     def handle(self, event: BaseEvent) -> None:
@@ -60,18 +60,18 @@ class RerunView(CellView):
         return super()._pictures(self._shown.get(call.id, call))
 
     def _compaction_card(self, compaction: RecordedCompaction) -> Output:
-        """With the recorded sizes: nothing was counted here."""
+        """Show the recorded sizes: nothing was counted here."""
         turn = self._rerun.turn
         recorded = turn.steps[self._next - 1].compaction if self._next <= len(turn.steps) else turn.compaction
         return super()._compaction_card(recorded or compaction)
 
     def _before_cards(self, step: RecordedStep) -> list[Output]:
-        """As recorded: nothing here looks for loops, or runs out of room."""
+        """Show the recorded notes: a rerun detects no loops, and does not compact by itself."""
         steps = self._rerun.turn.steps
         return super()._before_cards(steps[self._step - 1] if self._step <= len(steps) else step)
 
     def _ending(self, record: TurnRecord) -> list[Output]:
-        """The recorded figures: what this run took says nothing about the session."""
+        """Show the recorded usage: that of the rerun says nothing about the session."""
         drifts = self._rerun.drifts
         summary_line = render_summary_line(self._rerun.turn)
         if not drifts:
@@ -125,10 +125,10 @@ class RerunMode:
         return record
 
     def close(self) -> None:
-        """The agent ends with the kernel."""
+        """Do nothing: the agent ends with the kernel."""
 
     def _run_again(self, turn: TurnRecord, io: CellOutput) -> None:
-        """Raises ReplayEndedError."""
+        """Run the turn again. Raises ReplayEndedError."""
         if not self._run_state.includes(turn.parent):
             notice = render_notice(
                 f"Turn {turn.turn} is shown as recorded", ["It continues from a turn that was not run here."]
@@ -162,7 +162,7 @@ class RerunMode:
             self._run_state.record_turn(turn, agent.turns[-1])
 
     def _running(self) -> Agent:
-        """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere."""
+        """Return the agent. It has default settings, except for confinement, so that a notebook runs alike for every user."""
         if self._agent is not None:
             return self._agent
         # what a loop or a D-Mail led to is in the recording

@@ -35,7 +35,7 @@ def show_records(
     of_another: bool = False,
     earlier: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """As they were shown live, to the byte; the outputs carry what only outputs hold, and of another cell all of it.
+    """Show records with the same bytes as live. The outputs hold the records that no file has; of another cell, all.
 
     `earlier`: metadata for the last output, as `RecordedAnswers.earlier` gives it.
     """
@@ -56,7 +56,7 @@ def show_records(
 
 
 def _in_scratch(record: SessionRecord, scratch: ScratchCopy | None) -> list[Output]:
-    """Its files change in the scratch copy, where there is one."""
+    """Apply the file changes of a record in the scratch copy, if there is one."""
     return scratch.play(record) if scratch is not None and isinstance(record, TurnRecord | UndoRecord) else []
 
 

@@ -18,7 +18,7 @@ BYTES_PER_SECOND = 7_000
 
 
 class Display:
-    """Drawn at most every INTERVAL and always in its last state."""
+    """A display that is redrawn at most every INTERVAL, and always in its last state."""
 
     def __init__(self, io: CellOutput) -> None:
         self.display_id = f"kin-{uuid4().hex}"
@@ -28,20 +28,20 @@ class Display:
         self._timer: asyncio.TimerHandle | None = None
 
     def draw(self, output: Output, *, settled: bool = False) -> None:
-        """Now. Where nothing can be redrawn (a terminal), only the settled state is shown."""
+        """Draw now. If outputs cannot be redrawn (in a terminal), only the final state is shown."""
         self.cancel()
         if settled or self.io.updates_in_place:
             self._size = sum(map(len, output.data.values()))
             self.put(output.data, output.metadata)
 
     def put(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """In place of whatever was to be drawn."""
+        """Draw this now, and cancel a scheduled drawing."""
         self.cancel()
         self.io.display(data, metadata, display_id=self.display_id, update=self.shown)
         self.shown = True
 
     def draw_soon(self, render: Callable[[], Output]) -> None:
-        """Unless a drawing is due already: it renders when its time comes, so it shows the newest state."""
+        """Schedule a drawing, unless one is scheduled. It renders when it is due, so it shows the newest state."""
         if not self.io.updates_in_place:
             return
         if not self.shown:
@@ -76,12 +76,12 @@ class Progress:
         self._timer: asyncio.TimerHandle | None = None
 
     def doing(self, what: str) -> None:
-        """From now on this is what takes its time."""
+        """Set the activity that the progress line shows."""
         self._begin(what)
         self._arm()
 
     def doing_now(self, what: str) -> None:
-        """As `doing`, and shown at once: it is known that it takes long."""
+        """Set the activity, and show it at once: it is known to take long."""
         self._begin(what)
         self._show()
 
@@ -92,7 +92,7 @@ class Progress:
             self._timer = None
 
     def take(self) -> Display:
-        """The display of what comes next."""
+        """Return the display for the next output."""
         display, self._display = self._display or self._new_display(), None
         return display
 

@@ -33,7 +33,7 @@ _NEED_NO_END = re.compile(r"</(?:p|li|th|td|tr|thead|tbody)>\n?")
 
 
 def live_html(text: str, *, more: bool = False, goes_on: bool = False) -> Html:
-    """A piece of a reply, which is Markdown. What its tags say of themselves the style sheet says for all of them."""
+    """Return HTML for a piece of a reply in Markdown. One style sheet replaces the styles of its tags."""
     from kin_nb.render.markdown import markdown_html  # noqa: PLC0415  (the renderer is loaded with the first text)
 
     look = Attribute(" ".join([_LOOK, *[_MORE] * more, *[_GOES_ON] * goes_on]))
@@ -88,7 +88,7 @@ _FROZEN = 900
 
 
 class WidgetReplyView:
-    """One reply. `show` takes the whole text so far; `close` leaves nothing behind but what `Display` shows then.
+    """The widgets of one reply. `show` takes the whole text so far; after `close` only the output of `Display` remains.
 
     `first` is the reply so far, `card` what a client without widgets is shown of it.
     `refused`: the front end has said that it draws no widgets.
@@ -115,14 +115,14 @@ class WidgetReplyView:
         return self._refused.done()
 
     def show(self, text: str, reasoning: str) -> None:
-        """Soon."""
+        """Show the text soon."""
         self._text, self._reasoning = text, reasoning
         if self._timer is None:
             wait = max(_INTERVAL, self._widgets.size / _BYTES_PER_SECOND)
             self._timer = asyncio.get_running_loop().call_later(wait, self._draw)
 
     def close(self, whole: Output) -> None:
-        """End the widgets. For a reloaded page, which misses the update that replaces this output, the whole reply stays here."""
+        """Close the widgets. The whole reply stays in them, for a reloaded page, which misses the update of this output."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -156,7 +156,7 @@ class WidgetReplyView:
 
 
 class _Widgets(Card[None]):
-    """The comms. Nothing in them can be clicked."""
+    """The comms of a reply. Nothing in them can be clicked."""
 
     def __init__(self, refused: asyncio.Future[None], asker: str | None, html: Html) -> None:
         import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, with the first reply)
@@ -178,7 +178,7 @@ class _Widgets(Card[None]):
         show_html(self.body, html)
 
     def freeze(self, done: Html, rest: Html) -> list[Any]:
-        """What was the last piece stays as `done`, a new one comes after it. The comms that it opened.
+        """Keep the last piece as `done`, and add a new one after it. Return the comms that were opened.
 
         A new one above it would move the last one: front ends redraw everything that has moved.
         """
@@ -197,7 +197,7 @@ class _Widgets(Card[None]):
             self.settle_as(html)
 
     def clicked(self, widget: Any) -> None:
-        """There is nothing to click."""
+        """Do nothing: there is nothing to click."""
 
     def _piece(self, html: Html) -> Any:
         style = {"style": self._style} if self._style is not None else {}
@@ -211,7 +211,7 @@ Draw = Callable[[RecordedStep], Output]
 
 
 class ReplyView:
-    """`run`: the cell's, when its front end may draw widgets. `draw` makes the card of a reply, or of a part of one."""
+    """Show one reply. `run`: the cell's run, if its front end may draw widgets. `draw` creates the card of a (partial) reply."""
 
     def __init__(self, display: Display, draw: Draw, run: TapRun | None) -> None:
         self._display, self._draw, self._run = display, draw, run
@@ -221,7 +221,7 @@ class ReplyView:
         """Characters already printed, where outputs cannot be redrawn."""
 
     def show(self, step: RecordedStep) -> None:
-        """The reply so far: soon, or with its next complete block."""
+        """Show the reply so far: soon, or with its next complete block."""
         before, self._newest = self._newest, step
         if self._display.io.is_watched:
             self._redraw()
@@ -231,7 +231,7 @@ class ReplyView:
             self._tell(step, self._told + complete_length(step.content[self._told :]))
 
     def settle(self, step: RecordedStep) -> None:
-        """The whole reply; in a terminal, what is still missing of it."""
+        """Show the whole reply; in a terminal, print the rest of it."""
         if self._told:
             self._tell(step, len(step.content))
             return
@@ -251,7 +251,7 @@ class ReplyView:
             self._display.draw_soon(lambda: self._draw(self._newest))
 
     def _tell(self, step: RecordedStep, end: int) -> None:
-        """Each piece is an output of its own."""
+        """Print the next piece as an output of its own."""
         if end == self._told:
             return
         piece = step.model_copy(
