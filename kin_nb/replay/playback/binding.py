@@ -30,7 +30,7 @@ _READ = ("id", "cell_type", "source", "metadata")
 
 @dataclass(frozen=True)
 class MissingVariables:
-    """`names`: of the variables, in the order in which the turns bound them. `code`: all of the code, cell by cell.
+    """Variables that a played cell lacks. `names`: in the order in which the turns bound them; `code`: of each cell.
 
     `turn`: the number of the last turn that bound some. `chooses_mode`: a cell of the notebook chooses the session's mode.
     """
@@ -44,7 +44,7 @@ class MissingVariables:
 def missing_variables(
     book: Book, shown: Sequence[SessionRecord], present: Container[str], notebook: Callable[[], Any]
 ) -> MissingVariables | None:
-    """The variables that a cell which shows `shown` would have bound and that the notebook lacks; None: it lacks none.
+    """Return the variables that the turns in `shown` bound and that the namespace lacks; None if it lacks none.
 
     `present`: the names in the namespace. `notebook`: reads the notebook as it is now, None where it is not known; it is
     called only where a name is missing. A turn whose code is in a cell of the notebook counts as one that binds nothing.
@@ -72,7 +72,7 @@ def missing_variables(
 
 
 def without_outputs(nb: Any) -> Any:
-    """The part of a notebook that `missing_variables` reads."""
+    """Return the part of a notebook that `missing_variables` reads."""
     return {
         "metadata": nb["metadata"],
         "cells": [{key: cell[key] for key in _READ if key in cell} for cell in nb["cells"]],
@@ -81,7 +81,7 @@ def without_outputs(nb: Any) -> Any:
 
 @lru_cache(4096)
 def used_names(source: str) -> frozenset[str]:
-    """The global names that Python code looks up before it binds them; where it is not Python, every word of it."""
+    """Return the global names that Python code uses before it binds them; of other text, every word."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -107,7 +107,7 @@ def _is_global(symbol: symtable.Symbol, scope: symtable.SymbolTable) -> bool:
 
 
 class _Early:
-    """The names that a module's statements mention before one binds them for sure, whatever scope they are in.
+    """Collects the names that a module's statements use before one certainly binds them, in any scope.
 
     `in_place`: of those, the ones that a statement deletes, or assigns to as `x += 1` does.
     """
@@ -117,7 +117,7 @@ class _Early:
         self.in_place: set[str] = set()
 
     def block(self, statements: Sequence[ast.stmt], bound: set[str]) -> None:
-        """`bound`: the names that are bound by now; those that the statements bind are added."""
+        """Visit the statements of a block. `bound`: the names bound so far; the names that they bind are added."""
         for statement in statements:
             match statement:
                 case ast.For() | ast.AsyncFor():
@@ -151,7 +151,7 @@ class _Early:
                     self.in_place.add(node.id)
 
     def _bind(self, targets: Iterable[ast.expr], bound: set[str]) -> None:
-        """A target may be `x`, `x, y`, or `x[i].y`, which only looks x and i up."""
+        """Bind the names of assignment targets: `x`, or `x, y`; `x[i].y` only uses x and i."""
         targets = list(targets)
         self._look(targets, bound)
         for node in (inner for outer in targets for inner in ast.walk(outer)):
@@ -160,7 +160,7 @@ class _Early:
 
 
 def _defined(statement: ast.stmt) -> Iterator[str]:
-    """The names that it binds whenever it runs, an assignment apart."""
+    """Return the names that a statement other than an assignment always binds."""
     match statement:
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
             yield name
@@ -171,7 +171,7 @@ def _defined(statement: ast.stmt) -> Iterator[str]:
 
 
 def _used_in(nb: Any, book: Book, shown: Sequence[SessionRecord], folder: str) -> set[str]:
-    """The names that cells of `nb` use, and those that the code of other cells' turns needs to bind such a name."""
+    """Return the names that cells of `nb` use, and those that other turns need to bind such names."""
     used = {name for cell in nb["cells"] for name in used_names(_code_of(nb, cell))}
     own = {record.id for record in shown}
     others = [_turns(cell.shown) for cell in book.cells if not any(record.id in own for record in cell.shown)]
@@ -183,7 +183,7 @@ def _used_in(nb: Any, book: Book, shown: Sequence[SessionRecord], folder: str) -
 
 
 def _code_of(nb: Any, cell: Any) -> str:
-    """What a cell runs in the notebook's namespace; "" for a prompt, a command and text."""
+    """Return the code that a cell runs in the namespace; "" for prompts, commands and text."""
     source = str(cell["source"])
     if cell["cell_type"] != "code" or conversation_key(nb, cell) is not None or _KIN_CELL.match(source):
         return ""
@@ -201,7 +201,7 @@ def _turns(records: Iterable[SessionRecord]) -> list[TurnRecord]:
 
 
 def _turns_above(book: Book, shown: Sequence[SessionRecord]) -> Iterator[TurnRecord]:
-    """The turns that cells show above the one that shows `shown`."""
+    """Return the turns of the cells above the one that shows `shown`."""
     own = {record.id for record in shown}
     for cell in book.cells:
         if any(record.id in own for record in cell.shown):
@@ -214,7 +214,7 @@ def _bound_by(turns: Iterable[TurnRecord]) -> Iterator[str]:
 
 
 def _still_bound(parts: Iterable[BindingCode]) -> list[str]:
-    """The variables that are there when all of this has run: a name that was deleted last is among those of the record."""
+    """Return the variables that exist after all parts have run, without names that were deleted last."""
     found: dict[str, None] = {}
     for part in parts:
         found |= dict.fromkeys(filter(_is_variable, part.bound))
@@ -231,5 +231,5 @@ def _still_bound(parts: Iterable[BindingCode]) -> list[str]:
 
 
 def _is_variable(name: str) -> bool:
-    """Whether the tool would report this name: a record may hold any text."""
+    """Whether this is a name that the tool reports: a record may contain any text."""
     return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")

@@ -33,7 +33,7 @@ SHIPPED: tuple[str, ...] = (
 
 
 def examples_folder() -> Path:
-    """The example notebooks: `kin_nb/_examples` in an installed wheel, `examples` in a checkout."""
+    """Return the folder of the examples: `kin_nb/_examples` in an installed wheel, `examples` in a checkout."""
     package = Path(__file__).resolve().parents[2]
     installed = package / "_examples"
     return installed if installed.is_dir() else package.parent / "examples"
@@ -77,7 +77,7 @@ def find_recording(
     from_path: Path | None = None,
     store: Store | None = None,
 ) -> FoundRecording:
-    """The recording of `session` whose digest starts with `digest` (12 to 64 hex digits), every hash checked.
+    """Find the recording of `session` whose digest starts with `digest` (12 to 64 hex digits), and verify it.
 
     First the notebook's own file, which must not differ; then files near it, where the digest alone decides; then
     `from_path`, KIN_RECORDING and `store`. Raises RecordingError when the own file (or one named outright) holds this
@@ -115,7 +115,7 @@ def find_recording(
 
 
 def embedded_recording(name: str, body: str) -> tuple[Any, Recording]:
-    """What a cell embeds that says it is `name` (SESSION@DIGEST12), as a notebook too. Raises RecordingError."""
+    """Parse the recording in a cell, named SESSION@DIGEST12; return its notebook and it. Raises RecordingError."""
     nb = parse_embedded(body)
     recording = read_recording(nb)
     session, _, digest = name.partition("@")
@@ -128,7 +128,7 @@ def embedded_recording(name: str, body: str) -> tuple[Any, Recording]:
 
 
 def _own(path: Path, session: str, digest: str, context: ProcessContext) -> FoundRecording | None:
-    """The recording in `path`; None when it holds none of this session. Raises when it does and differs."""
+    """Read the recording in `path`; None if it has no recording of this session. Raises RecordingError if that differs."""
     nb = _load(path, context.pause)
     claimed, _ = claimed_identity(nb)
     if claimed != session:
@@ -147,7 +147,7 @@ def _own(path: Path, session: str, digest: str, context: ProcessContext) -> Foun
 
 
 def _near(path: Path, session: str, digest: str, context: ProcessContext, seen: list[str]) -> FoundRecording | None:
-    """The recording in `path` if it is exactly the one asked for; what almost was goes to `seen`."""
+    """Read the recording in `path` if it is the requested one. Near misses are added to `seen`."""
     try:
         # most notebooks never name the session: no need to parse them, unless they are being written
         text = read_text(path)
@@ -187,7 +187,7 @@ def _first_line(error: RecordingError) -> str:
 
 
 def _in_use(found: FoundRecording) -> tuple[bool, float]:
-    """Of copies, the one that people work in: whose outputs carry what came later, else that was written last."""
+    """Choose among copies the one in use: its outputs hold later records, or it was written last."""
     carries = any(map(any, map(raw_output_records, found.nb["cells"]))) or any(backed_up_records(found.nb))
     try:
         return carries, found.path.stat().st_mtime
@@ -196,7 +196,7 @@ def _in_use(found: FoundRecording) -> tuple[bool, float]:
 
 
 def _load(path: Path, pause: Callable[[float], None]) -> Any:
-    """The notebook, read again a few times while its text makes no sense: a front end may be writing it."""
+    """Load the notebook. Invalid text is read again a few times: a front end may be writing it."""
     for left in range(TRIES - 1, -1, -1):
         try:
             return load_notebook(path)
@@ -208,7 +208,7 @@ def _load(path: Path, pause: Callable[[float], None]) -> Any:
 
 
 def _bounded(paths: Iterator[Path]) -> Iterator[Path]:
-    """At most MAX_FILES files, each once however it is spelled."""
+    """Yield at most MAX_FILES files, each once, however its path is spelled."""
     seen: set[str] = set()
     for path in paths:
         real = os.path.realpath(path)
@@ -220,7 +220,7 @@ def _bounded(paths: Iterator[Path]) -> Iterator[Path]:
 
 
 def _replay_cell(nb: Any, session: str) -> int | None:
-    """The cell, counted from 1, that says which recording to play."""
+    """Return the number, from 1, of the `%kin replay` cell."""
     for number, cell in enumerate(nb["cells"], 1):
         if f"%kin replay {session}@" in cell["source"]:
             return number

@@ -38,7 +38,7 @@ _MOST_COMPARED = 1000
 
 
 def describe_edited_prompt(turn: TurnRecord, body: str) -> str:
-    """What a cell with `body` says that was answered as `turn`, with another text."""
+    """Describe how the prompt of a cell, `body`, differs from the one that was answered by `turn`."""
     recorded, now = escaped(turn.prompt), normalize_prompt(body).strip("\n")
     what = "another prompt:" if recorded != now else "other options on the %%kin line."
     return "\n".join(
@@ -51,7 +51,7 @@ def describe_edited_prompt(turn: TurnRecord, body: str) -> str:
 
 
 def prompt_diff(recorded: str, now: str) -> list[str]:
-    """The lines that differ, `-` recorded and `+` now, one line around them; empty when none do."""
+    """Return the lines that differ, `-` recorded and `+` now, with one line of context; empty if none differ."""
     before, after = (reveal_hidden(text).split("\n")[:_MOST_COMPARED] for text in (recorded, now))
     found: list[str] = []
     for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(1):
@@ -71,14 +71,14 @@ def _first_difference(a: str, b: str) -> int:
 
 
 def _cut(line: str, place: int) -> str:
-    """What a long line has around `place`."""
+    """Cut a long line to the part around `place`."""
     start = max(0, place - _WIDTH // 2) if len(line) > _WIDTH else 0
     end = start + _WIDTH
     return f"{'…' if start else ''}{line[start:end]}{'…' if line[end:] else ''}"
 
 
 def playback_notice(recording: Recording) -> Output:
-    """What `%kin replay` shows in playback, and what save writes as that cell's output: the same bytes."""
+    """Return the output of `%kin replay` in playback. A save writes the same bytes."""
     model, version = recording.meta.model, recording.meta.kin_nb
     lines = [
         f"{counted(_records_saved(recording), 'record')}"
@@ -93,7 +93,7 @@ def playback_notice(recording: Recording) -> Output:
 
 
 def _records_saved(recording: Recording) -> int:
-    """As the save counted them, whatever was deleted or pasted since: what a replay compares must not change with that."""
+    """Count the records as the save did: cells deleted or pasted since must not change what a replay compares."""
     return len(recording.shas if recording.saved_shas is None else recording.saved_shas)
 
 
@@ -108,7 +108,7 @@ class Playback:
         """The first cell below the last one that was played."""
 
     def play(self, key: str, cell_id: str | None) -> tuple[tuple[SessionRecord, ...], bool]:
-        """What a cell with the text `key` shows, oldest first; and whether another cell made it (rule 3).
+        """Return the records that a cell with the text `key` shows, oldest first, and whether another cell made them (rule 3).
 
         Raises NotRecorded; AmbiguousTurn where several cells have the text and nothing says which of them is meant.
         """
@@ -125,11 +125,11 @@ class Playback:
         return self._cells[position].shown, bool(cell_id)
 
     def cell(self, cell_id: str | None) -> CellEntry | None:
-        """The notebook's cell of that id."""
+        """Return the notebook's cell with that id."""
         return next((cell for cell in self._cells if cell_id and cell.cell_id == cell_id), None)
 
     def has_nothing_to(self, command: str, cell_id: str | None) -> bool:
-        """Whether a command (`undo 2`) finds nothing that it could move, by the records of the cells above its own.
+        """Whether a command such as `undo 2` has nothing to act on, according to the records of the cells above its own.
 
         False for a cell that the notebook does not have: what is above it is not known. Without ids the next cell with this
         command counts.
@@ -165,14 +165,14 @@ class Playback:
 
 
 def _turns_added(record: SessionRecord) -> int:
-    """How many turns more, or fewer, the conversation has after `record`."""
+    """Return the number of turns that `record` adds to the conversation; negative for an undo."""
     if isinstance(record, UndoRecord):
         return len(record.turns) if record.type == "redo" else -len(record.turns)
     return 1 if isinstance(record, TurnRecord) else 0
 
 
 def _redoable(records: Sequence[SessionRecord]) -> int:
-    """How many undos can be redone after `records`: none once a turn followed."""
+    """Count the undos that can be redone after `records`: none once a turn followed."""
     count = 0
     for record in records:
         if isinstance(record, TurnRecord):

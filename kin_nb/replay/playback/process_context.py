@@ -36,23 +36,23 @@ class ProcessContext:
 
     @classmethod
     def current(cls, vscode_file: str | None = None) -> ProcessContext:
-        """This process's own. Parents are known on Linux only."""
+        """Return the context of this process. Its parents are known on Linux only."""
         environ = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         return cls(Path.cwd(), environ, tuple(_parents()), vscode_file)
 
     def own_files(self) -> Iterator[Path]:
-        """The notebook that this kernel serves, as its front end or runner says; only files that exist."""
+        """Return the notebook of this kernel, as its front end or runner names it; only files that exist."""
         return (path for path in self._own_names() if path.is_file())
 
     def argument_files(self) -> Iterator[Path]:
-        """Notebooks that parents' arguments name, as a runner's do."""
+        """Return the notebooks in the arguments of parent processes, such as a runner."""
         for parent in self.parents:
             for argument in parent.arguments:
                 if argument.endswith(".ipynb") and (parent.cwd / argument).is_file():
                     yield parent.cwd / argument
 
     def near_files(self) -> Iterator[Path]:
-        """Notebooks that may be copies of it: parents' arguments, the working directory, a vanished file's siblings."""
+        """Return notebooks that may be copies of it: in parents' arguments, the working directory, the folder of a missing file."""
         yield from self.argument_files()
         yield from _notebooks(self.cwd)
         for path in self._own_names():
@@ -60,7 +60,7 @@ class ProcessContext:
                 yield from _notebooks(path.parent)
 
     def siblings(self) -> Iterator[Path]:
-        """Notebooks in the folder of the notebook that this kernel serves, whether that exists or not."""
+        """Return the notebooks in the folder of this kernel's notebook, even if that file does not exist."""
         folders = {path.parent: None for path in self._own_names()} or {self.cwd: None}
         for folder in folders:
             yield from _notebooks(folder)

@@ -62,14 +62,14 @@ class ReplayBackend:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
-        """Nothing was opened."""
+        """Do nothing: nothing was opened."""
 
     async def complete(self, **_request: Any) -> LLMChunk:
-        """The next recorded reply. Raises ReplayEndedError after the last."""
+        """Return the next recorded reply. Raises ReplayEndedError after the last."""
         return self._next()
 
     def compacted(self) -> CompactionResult:
-        """What the compaction before the next step, or after the last, left, once. Raises ReplayEndedError when there is none."""
+        """Return, once, the recorded compaction before the next step or after the last. Raises ReplayEndedError without one."""
         due = self.compaction_due
         if due is None:
             raise ReplayEndedError(_ended(self.record))
@@ -79,7 +79,7 @@ class ReplayBackend:
 
     @property
     def compaction_due(self) -> RecordedCompaction | None:
-        """What was compacted before the next step and is not yet in this run."""
+        """Return the recorded compaction before the next step, if this run has not made it yet."""
         steps = self.record.steps
         if self._compacted == self._sent:
             return None
@@ -87,7 +87,7 @@ class ReplayBackend:
 
     @property
     def pruning_due(self) -> tuple[str, ...]:
-        """The calls whose results were stubs from the next step on."""
+        """Return the calls whose results were placeholders from the next step on."""
         return () if self.is_over else self.record.steps[self._sent].pruned
 
     @property
@@ -95,16 +95,16 @@ class ReplayBackend:
         return self._sent >= len(self.record.steps)
 
     async def complete_streaming(self, **_request: Any) -> AsyncGenerator[LLMChunk]:
-        """The next recorded reply as one chunk, finish reason and all. Raises ReplayEndedError after the last."""
+        """Yield the next recorded reply as one chunk, with its finish reason. Raises ReplayEndedError after the last."""
         yield self._next()
 
     async def count_tokens(self, **_request: Any) -> int:
-        """The tokens that the provider counted for the request about to be answered; 0 after the last."""
+        """Return the recorded token count of the next request; 0 after the last."""
         steps = self.record.steps
         return steps[self._sent].prompt_tokens if self._sent < len(steps) else 0
 
     def check_request(self, step: int, fingerprint: str) -> bool:
-        """Whether `fingerprint` is that of the request recorded for `step`; noted in `matched`."""
+        """Compare a request with the one recorded for `step`, by fingerprint, and note the result in `matched`."""
         steps = self.record.steps
         self.matched[step] = 0 < step <= len(steps) and steps[step - 1].fingerprint == fingerprint
         return self.matched[step]
@@ -147,7 +147,7 @@ def _ended(record: TurnRecord) -> str:
 
 
 def covers_request(decision: RecordedDecision, arguments: str, request: ApprovalRequest, workspace: Path) -> bool:
-    """Whether `decision`, which allowed a call with `arguments` as they are recorded, answers `request` for that tool.
+    """Whether a recorded approval, of a call with `arguments`, also covers `request` for the same tool.
 
     What was approved for a place in the workspace is not for another one, where a name or a link leads out of it now.
     """
@@ -157,7 +157,7 @@ def covers_request(decision: RecordedDecision, arguments: str, request: Approval
 
 
 def expand_arguments(arguments: str, workspace: Path) -> str:
-    """JSON text with this run's folder in it."""
+    """Replace the workspace placeholder in JSON arguments by this run's folder."""
     return arguments.replace(WORKSPACE, json.dumps(str(workspace))[1:-1])
 
 
@@ -177,7 +177,7 @@ _NOT_AS_IT_WAS = dict.fromkeys((CHANGED_SINCE, "you deleted it since"), "it was 
 
 
 def apply_changes(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
-    """Change the files of the workspace at `root` as recorded; return path -> reason for those that a recording cannot restore.
+    """Apply recorded changes to the workspace at `root`. Return path -> reason for those that the recording cannot restore.
 
     A file is written only where its content comes out to the byte, by its hash. One that is not now what it was then
     stays as it is, as with undo (core.session.file_history), and is not among those returned.
@@ -186,13 +186,13 @@ def apply_changes(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
 
 
 def apply_changes_with(root: Path, changes: Sequence[FileChange], store: BlobStore) -> dict[str, str]:
-    """As `apply_changes`, with contents kept in `store`; those that are not now what they were then are returned too."""
+    """Apply changes with contents from `store`. Files with another content than recorded are returned too."""
     missing, kept = _written(root, changes, store)
     return kept | missing
 
 
 def _written(root: Path, changes: Sequence[FileChange], store: BlobStore) -> tuple[dict[str, str], dict[str, str]]:
-    """(what the recording does not hold, what stays as it is): path -> why."""
+    """Return (changes that the recording cannot restore, files that stay as they are), each path -> reason."""
     history = FileHistory(root, store)
     missing: dict[str, str] = {}
     kept: dict[str, str] = {}
@@ -213,7 +213,7 @@ def _written(root: Path, changes: Sequence[FileChange], store: BlobStore) -> tup
 
 
 def _why_not(root: Path, store: BlobStore, change: FileChange) -> str:
-    """Empty when `store` has the new content now, or would have it if the file were what it was. Raises StoreError."""
+    """Return why the new content is not known; "" if `store` has it or can make it. Raises StoreError."""
     if change.path.startswith(("/", "~/")):
         return OUTSIDE_WORKSPACE
     if WORKSPACE in change.path or SECRET in change.path:
@@ -233,7 +233,7 @@ def _why_not(root: Path, store: BlobStore, change: FileChange) -> str:
 
 
 def _there(root: Path, change: FileChange) -> bytes | None:
-    """The old content, where the file has it."""
+    """Return the recorded old content, if the file has it."""
     path = root / change.path
     with suppress(OSError, ValueError):
         if ".." not in path.parts and path.is_file() and path.stat().st_size <= _LARGEST:
@@ -247,13 +247,13 @@ NO_SUCH_TOOL = f"not run: no such tool here, so the recorded result was used. Fo
 
 
 class StubResult(BaseModel):
-    """The text that the model got."""
+    """The recorded text for the model."""
 
     text: str
 
 
 class StubTool(BaseTool[MCPArgs, StubResult, BaseToolConfig, TaskState]):
-    """`state.played`: the recorded calls, by id. Asks as every tool does: a recorded refusal stays one."""
+    """A tool that returns recorded results (`state.played`, by call id). It asks as every tool does: refusals are repeated."""
 
     description: ClassVar[str] = "Answered from the recording"
     name: ClassVar[str]
@@ -275,7 +275,7 @@ class StubTool(BaseTool[MCPArgs, StubResult, BaseToolConfig, TaskState]):
 
 
 def register_stubs(agent: Agent, calls: Iterable[RecordedCall]) -> frozenset[str]:
-    """Give `agent` one for each tool among `calls` that it has not, and that none of its servers may have; all their names.
+    """Register stubs for the tools among `calls` that neither `agent` nor its servers have. Return all their names.
 
     A call without a decision had no tool when it was recorded either.
     """
@@ -289,7 +289,7 @@ def register_stubs(agent: Agent, calls: Iterable[RecordedCall]) -> frozenset[str
 
 
 def configured_servers(environ: Mapping[str, str]) -> list[MCPServer]:
-    """Those that the person who re-executes lets run again, written as JSON. Raises ReplayError for what is none."""
+    """Parse the MCP servers that may run again in a rerun, as JSON. Raises ReplayError for invalid ones."""
     text = environ.get(SERVERS_VARIABLE, "").strip()
     if not text:
         return []

@@ -56,7 +56,7 @@ INTERRUPTED = "not run: it was interrupted when it was recorded"
 
 @dataclass
 class RunState:
-    """What a run has made of the recording so far. `ids`: its own ids of calls, by the recorded ones.
+    """The progress of a rerun. `ids`: this run's call ids, by the recorded ones.
 
     `turns`: the id of this run's own turn, by that of the recorded one; of a compaction, the turn before it. `head`: where the
     conversation is now, as recorded.
@@ -70,7 +70,7 @@ class RunState:
     head: Ref | None = None
 
     def includes(self, ref: Ref | None) -> bool:
-        """Whether that place of the recording is in what was run."""
+        """Whether that place of the recording has been run."""
         return ref is None or ref.id in self.turns
 
     def is_at(self, ref: Ref | None) -> bool:
@@ -82,7 +82,7 @@ class RunState:
         self.head = turn.head
 
     def record_move(self, record: SessionRecord) -> None:
-        """Note that what `record` did between turns is done."""
+        """Note that the move `record` between turns was made."""
         if isinstance(record, CompactRecord) and record.parent is not None and record.parent.id in self.turns:
             self.turns[record.id] = self.turns[record.parent.id]
             self.compactions[record.id] = record.compaction
@@ -95,7 +95,7 @@ class RunState:
         return marked
 
     def place_in_run(self, turn_id: str, step: int) -> Ref | None:
-        """Return that place in this run; None when its turn was not run."""
+        """Return the corresponding place in this run; None if its turn was not run."""
         own = self.turns.get(turn_id)
         return None if own is None else Ref(id=own, step=step)
 
@@ -121,10 +121,10 @@ class RecordedMiddleware:
         return MiddlewareResult()
 
     def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""
 
     async def compact(self, messages: list[LLMMessage], *, ask: AskModel, window: int) -> CompactionResult:  # noqa: ARG002
-        """What was left then."""
+        """Return the recorded result of the compaction."""
         return self._backend.compacted()
 
     def prune_selector(self, context: ConversationContext) -> tuple[str, ...]:  # noqa: ARG002
@@ -132,7 +132,7 @@ class RecordedMiddleware:
 
 
 class TurnReplayer:
-    """One turn. `backend` answers for the model, `answer_approvals` what a recording may answer; `compare` compares each call.
+    """Runs one recorded turn again: `backend` replies for the model, and `compare` compares each call.
 
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
     `approve_recorded` makes it one, and only for a call with the recorded arguments; for one that writes a file outside of
@@ -167,12 +167,12 @@ class TurnReplayer:
 
     @property
     def drifts(self) -> list[str]:
-        """A line for each call that drifted, in call order; those that the recording has not come last."""
+        """Return a line for each call that drifted, in call order; calls that the recording lacks come last."""
         known = [self._drifted[call_id] for call_id in self._recorded if call_id in self._drifted]
         return known + [line for call_id, line in self._drifted.items() if call_id not in self._recorded]
 
     def prepare(self, agent: Agent) -> None:
-        """The agent answers from the recording, and begins the turn where it began: gone back, cleared, or compacted."""
+        """Connect the agent to the recording, and restore the conversation to the start of the turn."""
         mails = sum(call.name == DMAIL and call.status == "ok" for call in self.turn.calls)
         steps = len(self.turn.steps) if self.turn.stop_reason == "max_steps" else sys.maxsize
         agent.override(max_dmails_per_turn=mails, max_steps_per_turn=steps)
@@ -188,7 +188,7 @@ class TurnReplayer:
             self._go_back(agent, self.turn.parent)
 
     def answer_approvals(self, ask: Ask) -> Ask:
-        """What the recording answers, else `ask`."""
+        """Return an approver that answers from the recording, or else calls `ask`."""
 
         async def answer(request: ApprovalRequest) -> ApprovalDecision:
             return self._recorded_answer(request) or await ask(request)
@@ -196,7 +196,7 @@ class TurnReplayer:
         return answer
 
     def answer_questions(self, ask: AskQuestion) -> AskQuestion:
-        """What the person answered then, else `ask`."""
+        """Return a function that answers questions from the recording, or else calls `ask`."""
 
         async def answer(question: Question) -> str:
             recorded = self._recorded.get(question.call_id)
@@ -207,7 +207,7 @@ class TurnReplayer:
         return answer
 
     def compare(self, actual: RecordedCall) -> tuple[RecordedCall, Drift]:
-        """(the call to show, how `actual` compares). What is as recorded is shown as recorded, to the byte."""
+        """Return (the call to show, its drift). An equal call is shown exactly as recorded."""
         call_id = actual.id
         recorded = self._recorded.get(call_id)
         if recorded is None:
@@ -224,7 +224,7 @@ class TurnReplayer:
         return actual, drift
 
     def _play_tasks(self, agent: Agent) -> None:
-        """A task, and a call of a tool that is not here: answered from the recording, and not run."""
+        """Answer subagent tasks and calls of missing tools from the recording."""
         self._not_here = register_stubs(agent, self._recorded.values())
         for name in (Task.get_name(), *self._not_here):
             with suppress(ToolError):  # no such tool here: then none runs either
@@ -234,7 +234,7 @@ class TurnReplayer:
                     tool.state.played = {call_id: partial(self._played_task, call_id) for call_id in played}
 
     def _played_task(self, call_id: str) -> RecordedCall:
-        """With this run's folder in it, after the files are as the subagent left them, if that is allowed."""
+        """Return a task's recorded result, with this run's folder, after applying its file changes if that is allowed."""
         call = self._recorded[call_id]
         if call.files and self._approve:
             self._missing[call_id] = apply_changes(self._workspace, call.files)
@@ -243,7 +243,7 @@ class TurnReplayer:
         )
 
     def _without_subagent(self, recorded: RecordedCall, actual: RecordedCall, drift: Drift) -> Drift:
-        """`drift`; for a task what it means that no subagent ran, where that is why files came out otherwise."""
+        """Return `drift`; for a task, explain file differences that come from not running its subagent."""
         if recorded.name != Task.get_name() or drift.kind != "effect" or recorded.status != actual.status:
             return drift
         if not self._approve:
@@ -256,7 +256,7 @@ class TurnReplayer:
         return Drift("not re-run", detail=f"its subagent changed {path}: {why}{more}")
 
     def _go_back(self, agent: Agent, ref: Ref) -> None:
-        """Where the conversation was then. Files stay as they are: what this run did not undo, it did not do."""
+        """Restore the conversation to a recorded place. Files stay as they are: only undos that run again restore files."""
         place = self._state.place_in_run(ref.id, ref.step)
         if place is not None:
             with suppress(UndoError):
@@ -270,7 +270,7 @@ class TurnReplayer:
             agent.conversation.take_compaction(compaction, partial(expand_workspace, workspace=self._workspace))
 
     def _as_played(self, turn: TurnRecord, workspace: Path, known_ids: Container[str]) -> TurnRecord:
-        """The turn with this run's folder in it, and ids that the agent takes as they are: portable, each once."""
+        """Return the turn with this run's folder, and with call ids that are portable and unique."""
         steps = []
         ids = self._state.ids
         for step in turn.steps:
@@ -314,24 +314,24 @@ class TurnReplayer:
 
 
 def _compare(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule] | None) -> Drift:
-    """A call that was interrupted has no result to compare: what it left in files is all that counts."""
+    """Compare a call. An interrupted one has no result: only its file changes count."""
     if recorded.status == "interrupted" and recorded.files == actual.files:
         return Drift("same", detail=INTERRUPTED)
     return compare_call(recorded, actual, rules)
 
 
 def _given(call: RecordedCall) -> str:
-    """What to answer it with: advice is of the session that it was recorded in."""
+    """Return the recorded result without its advice, which belongs to the recorded session."""
     return call.shown_to_model if call.withheld else call.result
 
 
 def expand_workspace(text: str, workspace: Path) -> str:
-    """`text` with the recorded placeholder replaced by this run's folder."""
+    """Replace the workspace placeholder in `text` by this run's folder."""
     return text.replace(WORKSPACE, str(workspace))
 
 
 async def replay_undo(agent: Agent, recorded: UndoRecord, run_state: RunState) -> tuple[UndoRecord, Drift]:
-    """(the undo to show, how it compares). What is as recorded is shown as recorded, to the byte."""
+    """Run a recorded undo again. Return (the undo to show, its drift). An equal one is shown exactly as recorded."""
     try:
         actual = await _undone(agent, recorded, run_state)
     except (UndoError, NoSuchCheckpointError) as error:
@@ -341,7 +341,7 @@ async def replay_undo(agent: Agent, recorded: UndoRecord, run_state: RunState) -
 
 
 def compare_undo(recorded: UndoRecord, actual: UndoRecord) -> Drift:
-    """`effect` when a file came out otherwise, or was left alone that was not then; else same."""
+    """Compare an undo: `effect` if a file differs, or was kept and was not in the recording; otherwise `same`."""
     before, after = ({kept.path for kept in undo.kept} for undo in (recorded, actual))
     for path in sorted(before ^ after):
         return Drift(

@@ -73,7 +73,7 @@ _CACHES = frozenset({".cache", ".vite", ".vite-temp"})
 
 
 def is_environment(path: Path) -> bool:
-    """Whether the folder at `path` is one, by its name and what is in it. A link may lead to it."""
+    """Whether the folder at `path`, or the target of a link there, is an environment, by its name and contents."""
     try:
         if path.name in _PYTHON:
             return any((path / mark).exists() for mark in _MARKS)
@@ -83,7 +83,7 @@ def is_environment(path: Path) -> bool:
 
 
 def link_environments(original: Path, copy: Path, most: int = MOST_FILES) -> list[str]:
-    """Link those of `original` into `copy`, in all folders that both have: where they are. What the copy has itself stays."""
+    """Link the environments of `original` into `copy`; return their paths. Environments that the copy has itself stay."""
     linked: list[str] = []
     for folder in _folders(copy):
         for name in ENVIRONMENT_NAMES:
@@ -97,7 +97,7 @@ def link_environments(original: Path, copy: Path, most: int = MOST_FILES) -> lis
 
 
 def remove_links(folder: Path) -> None:
-    """Take every link in `folder`, which is to be removed, away.
+    """Remove every link in `folder`, which is to be deleted.
 
     tempfile changes the permissions of what it cannot remove, before Python 3.11.8 also of what a link leads to. Commands may
     have put a link in any folder's place: none is followed.
@@ -112,21 +112,21 @@ def remove_links(folder: Path) -> None:
 
 
 def _folders(copy: Path) -> Iterator[Path]:
-    """Relative to it; not those of git, nor of environments."""
+    """Yield the folders in `copy`, relative to it, without those of git and of environments."""
     for folder, folders, _ in os.walk(copy):
         yield Path(folder).relative_to(copy)
         folders[:] = sorted(name for name in folders if name not in (".git", *ENVIRONMENT_NAMES))
 
 
 class _Mirror:
-    """What is linked from `original` into `copy`; `left`: how many more files are linked one by one."""
+    """Links files from `original` into `copy`. `left`: the number of files that may still be linked one by one."""
 
     def __init__(self, original: Path, copy: Path, left: int) -> None:
         self._original, self._copy, self._left = original, copy, left
         self._named = re.compile(re.escape(os.fsencode(original)) + rb"(?![\w.-])")
 
     def make(self, source: Path, target: Path) -> None:
-        """Raises OSError."""
+        """Create `target` with links to the contents of `source`. Raises OSError."""
         target.mkdir()
         node = source.name == _NODE
         for entry in sorted(os.scandir(source), key=lambda entry: entry.name):
@@ -149,7 +149,7 @@ class _Mirror:
             self._file(entry, target)
 
     def _link(self, entry: os.DirEntry[str], target: Path) -> None:
-        """As it is: a relative one leads to what is linked next to it. One into the original's own files leads into the copy."""
+        """Copy a link. Relative ones lead to the files linked next to them; ones into the original lead into the copy."""
         path = Path(entry.path)
         named = str(path.readlink())
         if real_path(path.parent).is_relative_to(real_path(self._original)):
@@ -172,6 +172,6 @@ class _Mirror:
 
 
 def _may_name_places(path: Path, mode: int) -> bool:
-    """Only these are read: programs, and what Python and conda keep of where things are."""
+    """Whether a file may contain paths and is therefore read: programs, and path files of Python and conda."""
     kept = path.suffix in (".pth", ".cfg", ".egg-link") or path.name.startswith("__editable__")
     return kept or bool(mode & stat.S_IXUSR) or path.parent.name == "bin"

@@ -26,7 +26,7 @@ _LEFT_OUT = (".git", ".venv", "__pycache__")
 
 @dataclass(frozen=True)
 class CopyLimit:
-    """How many files, and bytes of them, are copied at the most."""
+    """The limit of a copy: number of files, and bytes."""
 
     files: int = 50_000
     size: int = 2 * 1024**3
@@ -48,12 +48,12 @@ class WorkspaceCopy:
 
 
 class TooLargeError(ReplayError):
-    """A workspace of more files than are copied."""
+    """The workspace is larger than the limit of a copy."""
 
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A folder for copies, without links in it when it is removed."""
+    """Create a folder for copies within the block. Links in it are removed before it is deleted."""
     with TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary).resolve()
         try:
@@ -63,7 +63,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 
 def copy_root(workspace: Path, commit: str | None) -> Path:
-    """What is copied with `workspace`, and how: the repository around it where the commit is known, else it alone."""
+    """Return the folder to copy: the repository of `workspace` if the commit is known, otherwise `workspace` itself."""
     place = git_place(workspace) if commit else None
     return workspace if place is None else place.top
 
@@ -77,7 +77,7 @@ def copy_workspace(
     branch: str | None = None,
     linked: bool = True,
 ) -> WorkspaceCopy:
-    """Fill `folder` (made here) from `copied_top(workspace, commit)`. The original is only read.
+    """Create `folder` as a copy of `copy_root(workspace, commit)`. The original is only read.
 
     `branch`: the branch to check out, as in Clone. `linked`: with links to virtual environments. Raises ReplayError when
     `workspace` is not a folder, is not in a repository with `commit`, holds more than `most`, or cannot be copied.
@@ -109,7 +109,7 @@ def copy_workspace(
 def _cloned(
     workspace: Path, commit: str, folder: Path, most: CopyLimit, branch: str | None, *, linked: bool
 ) -> WorkspaceCopy:
-    """Raises ReplayError, NoGitError."""
+    """Clone the repository at the commit. Raises ReplayError, NoGitError."""
     shown = one_line(str(workspace), 400)
     place = git_place(workspace)
     other = (
@@ -142,7 +142,7 @@ def _cloned(
 
 
 def _part(clone: Clone, workspace: Path, below: str, most: CopyLimit) -> CommitContents:
-    """The whole, or what is in the workspace where that is a smaller folder. Raises TooLargeError, ReplayError."""
+    """Choose what to unpack: all, or only the workspace if all is too large. Raises TooLargeError, ReplayError."""
     for part in (clone.measure(), *([clone.measure(below)] if below != "." else [])):
         if part.files <= most.files and part.size <= most.size:
             return part
@@ -158,7 +158,7 @@ def _as_pattern(name: str) -> str:
 
 
 def _is_folder(path: Path) -> bool:
-    """False also for what no folder can be called."""
+    """Whether `path` is a folder; False also for an invalid name."""
     try:
         return path.is_dir()
     except OSError:
@@ -189,7 +189,7 @@ def _is_left_out(path: Path, *, linked: bool) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Of what is there, or where a link leads; None for nothing."""
+    """Return device and inode of the file, or of the target of a link; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
