@@ -36,7 +36,7 @@ _LONGEST_CLAIM = 600
 def approval_html(
     summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "", folded: bool = False
 ) -> Html:
-    """The static part of the approval card; the buttons are the widget's, and name the scopes on offer.
+    """Return the static part of the approval card. The widget adds the buttons, which name the offered scopes.
 
     `kind` is `Preview.kind`: what `body` is. Only a high `risk` is shown. `claim` is `Preview.claim`: it is cut, and shown
     as text. `folded`: the card shows `body` in parts below.
@@ -57,7 +57,7 @@ def approval_html(
 
 
 def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "") -> str:
-    """The same for the stdin prompt. How to answer is the prompt's own line: it knows which answers it takes."""
+    """Return the approval request as text for stdin. The prompt adds the possible answers."""
     high = f" ({_HIGH})" if risk is Risk.HIGH else ""
     fact = _fact(summary, body, kind)
     parts = [f"Allow this? {fact}", f"  Reason: {one_line(reason, 400)}{high}"]
@@ -84,7 +84,7 @@ def _whole(body: str, kind: str) -> Html:
 
 
 def _fact(summary: str, body: str, kind: str) -> str:
-    """A command of one line in full; otherwise the summary."""
+    """Return a command of one line in full; otherwise the summary."""
     line = body.removesuffix("\n")
     return reveal_hidden(line) if kind == "command" and line and "\n" not in line else one_line(summary)
 
@@ -97,7 +97,7 @@ QUESTION = "ask_user"
 
 
 def question_html(text: str, *, own: bool = False) -> Html:
-    """The static part of the question's card; the choices are the widget's. `own`: it is kin_nb that asks."""
+    """Return the static part of a question's card; the widget adds the choices. `own`: kin_nb asks, not the model."""
     shown = fill("<b>{}</b>", escape(text)) if _is_short(text) else pre(reveal_hidden(text))
     return card(shown if own else fill("The agent asks: {}", shown), label="question", color=BLUE)
 
@@ -109,7 +109,7 @@ def question_text(text: str, choices: Sequence[str], *, own: bool = False) -> st
 
 
 def run_question_html(text: str, reason: str, code: Sequence[str]) -> Html:
-    """The static part of the card with which kin_nb asks whether `code` may run: all of it, each piece by itself."""
+    """Return the static part of the card that asks whether `code` may run. It shows all of the code, piece by piece."""
     lines = sum(line_count(piece.removesuffix("\n")) for piece in code)
     pieces = [code_html(highlighted(reveal_hidden(piece), "python")) for piece in code]
     headings = [escape(f"Part {number} of {len(code)}:\n") if len(code) > 1 else NOTHING for number in _numbers(code)]
@@ -130,7 +130,7 @@ def run_question_text(text: str, reason: str, code: Sequence[str], choices: Sequ
 
 
 def render_run_question(text: str, reason: str, code: Sequence[str], choices: Sequence[str]) -> Output:
-    """The same without buttons, for viewers that draw no widget."""
+    """Return the same card without buttons, for viewers without widgets."""
     shown = run_question_text(text, reason, code, choices)
     return Output.of(run_question_html(text, reason, code), shown, kind="notice", level="info")
 
@@ -140,7 +140,7 @@ def _numbers(pieces: Sequence[str]) -> range:
 
 
 def question_block(arguments: Mapping[str, Any], subject: str) -> str | None:
-    """What a call of ask_user asked, for its card: the question, unless `subject` is all of it, and the choices.
+    """Return the question of an ask_user call, unless `subject` has all of it, and its choices, for the card.
 
     None for arguments that hold no question.
     """

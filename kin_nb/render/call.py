@@ -46,7 +46,7 @@ _COLORS = {"ok": GREY, "pending": BLUE, "error": RED, "refused": AMBER, "interru
 
 
 def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", waiting: bool = False) -> Output:
-    """The card of one call, at any time of its life.
+    """Return the card of a call in any state.
 
     `tail` is what a running call has printed so far; its end is shown. `waiting`: a person is being asked; the whole
     call is shown, uncut. A settled call shows at most 2,000 characters of its output and 10,000 of each diff.
@@ -94,7 +94,7 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
 
 
 def _is_unfolded(call: RecordedCall, arguments: Arguments, output_lines: int) -> bool:
-    """Failures, questions, small diffs and the short outputs of commands are worth their room; the rest is a click away."""
+    """Whether the card is open: for failures, questions, small diffs and short outputs of commands."""
     if call.name == QUESTION or call.status in ("error", "refused", "interrupted") or call.exit:
         return True
     if call.uncovered and call.name != PYTHON:  # nearly all code binds variables
@@ -131,7 +131,7 @@ def _waiting(waiting: bool) -> list[CardPart]:
 
 
 def _asked(call: RecordedCall, arguments: Arguments, subject: str, *, waiting: bool) -> list[CardPart]:
-    """What ran, as far as the first line does not say it: a command, code, or the arguments of other tools."""
+    """Return what ran, unless the first line says it: a command, code, or the arguments of other tools."""
     code = arguments.code_of(call)
     if code is not None:
         return [code_part(code.strip("\n"), waiting=waiting)] if code.strip() != subject else []

@@ -67,18 +67,18 @@ class Output:
 
     @classmethod
     def of(cls, html: Html, text: str, **kin: Any) -> Output:
-        """Make an output; values of `kin` that are None are left out."""
+        """Create an output; values of `kin` that are None are left out."""
         known = {key: value for key, value in kin.items() if value is not None}
         return cls({"text/html": html, "text/plain": text}, {"kin": known})
 
     @property
     def html(self) -> Html:
-        """For widgets that show the same."""
+        """Return the HTML, for widgets that show the same."""
         return Html(self.data["text/html"])
 
 
 def card(head: Html, body: Html = NOTHING, *, label: Label, color: Attribute = GREY, unfolded: bool = True) -> Html:
-    """A card: `head` (the fact) always in sight, `body` folded under it unless `unfolded`.
+    """Return a card: `head` is always visible, `body` is collapsed below it unless `unfolded`.
 
     `mathjax_ignore`: JupyterLab would typeset `$HOME and $PATH` in HTML outputs as a formula.
     """
@@ -102,24 +102,24 @@ def card(head: Html, body: Html = NOTHING, *, label: Label, color: Attribute = G
 
 
 def _edge(color: Attribute) -> Attribute:
-    """Two declarations: JupyterLab's sanitizer drops each that holds var(...), and that alone; then the first one holds."""
+    """Return two declarations: if a sanitizer drops the one with var(...), the first one applies."""
     return Attribute(f"border-left:3px solid {color};border-left-color:var({_THEMES[color]},{color})")
 
 
 class CardPart(NamedTuple):
-    """HTML and text of the same thing."""
+    """A part of a card, as HTML and as text."""
 
     html: Html
     text: str
 
     @staticmethod
     def block(text: str) -> CardPart:
-        """`text` has been through `clean` or `literal`."""
+        """Return a block of text, which must come from `clean` or `reveal_hidden`."""
         return CardPart(pre(text), text)
 
 
 def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info", "error"] = "info") -> Output:
-    """`title` in bold, then `lines`; backticks mark code. `metadata["kin"]["level"]` is `kind`."""
+    """Return a notice: a bold title, then lines; backticks mark code. `metadata["kin"]["level"]` is `kind`."""
     title, rest = clean(title), [clean(line) for line in lines]
     html = join("<br>\n", [fill("<b>{}</b>", inline_code_html(title)), *map(inline_code_html, rest)])
     text = "\n".join([title, *map(indent, rest)])
@@ -132,6 +132,6 @@ def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info"
 
 
 def render_progress(what: str, seconds: int, figures: str) -> Output:
-    """`what`: the step and what it waits for. `figures`: tokens and cost so far, in words; may be ""."""
+    """Return the progress line. `what`: the step and what it waits for; `figures`: tokens and cost so far, may be ""."""
     line = " · ".join(filter(None, [one_line(what), f"{seconds} s" if seconds else "", figures]))
     return Output.of(card(fill("<small>{}</small>", escape(line)), label="progress", color=GREY), line, kind="progress")

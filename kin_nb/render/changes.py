@@ -19,7 +19,7 @@ LEFT_OUT = "removed when the notebook was saved"
 
 
 class Draw(Protocol):
-    """`render_diff`, or `side_by_side`."""
+    """The function that draws a diff: `render_diff` or `side_by_side`."""
 
     def __call__(self, patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> Html: ...
 
@@ -33,7 +33,7 @@ def file_part(
     most: int | None = None,
     draw: Draw = render_diff,
 ) -> CardPart:
-    """Named above its hunks, unless `subject`, which the card's first line says, is its name and it was only changed.
+    """Return a changed file: its name, unless the card's first line, `subject`, has it, and its hunks.
 
     `why_no_lines`: what a change without a patch says.
     """
@@ -58,7 +58,7 @@ _MOST_LINES = 1_000
 
 
 def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
-    """In the order in which they were changed; a file that was changed twice is there twice. text/plain is unified."""
+    """Return the card of file changes, in order; a file that was changed twice appears twice. text/plain is a unified diff."""
     changes, shown = counted(len(files), "change"), files[:_MOST_FILES]
     head = f"Turn {turn} made {changes} to files" if len(files) > 1 else f"Turn {turn} changed a file"
     limit = min(DIFF_LIMIT, _MOST_CHARACTERS // len(shown))
@@ -72,7 +72,7 @@ def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
 
 
 def render_undo(undo: UndoRecord, session: str = "") -> Output:
-    """`metadata["kin"]["kind"]` is undo or redo. `session`: what the way back must name, "" for the notebook's own."""
+    """Return the card of an undo or redo (`metadata["kin"]["kind"]`). `session`: for the command that reverts it."""
     title = _title(undo)
     lines = [_undone_file(change) for change in undo.files[:_MOST_FILES]]
     if len(undo.files) > _MOST_FILES:

@@ -11,7 +11,7 @@ from kin_nb.render.turn import render_compaction, render_turn
 
 
 def render_result(result: CommandResult, session: str = "") -> list[Output]:
-    """Empty for a result that shows nothing. `session`: the name of the one that was commanded, where it is not the only one."""
+    """Return the outputs of a command; empty if it shows nothing. `session`: the session's name, if there are several."""
     outputs = []
     if result.table is not None:
         outputs.append(render_table(result.title, result.table, result.lines))
@@ -23,7 +23,7 @@ def render_result(result: CommandResult, session: str = "") -> list[Output]:
 
 
 def render_record(record: SessionRecord, session: str = "") -> list[Output]:
-    """What the cell shows that made `record`: live, saved and played. `session`: as of `render_result`."""
+    """Return the outputs of the cell that made `record`: live, saved and played. `session`: as for `render_result`."""
     match record:
         case UndoRecord():
             return [render_undo(record, session)]
@@ -35,7 +35,7 @@ def render_record(record: SessionRecord, session: str = "") -> list[Output]:
 
 
 def render_table(title: str, table: Table, lines: tuple[str, ...] = ()) -> Output:
-    """text/plain has columns of blanks, and fits a terminal as far as the cells do."""
+    """Return a table. text/plain has aligned columns."""
     title, rest = one_line(title), [clean(line) for line in lines]
     rows = [tuple(map(one_line, row)) for row in (table.headings, *table.rows)]
     html = fill(

@@ -24,7 +24,7 @@ class DiffLine(NamedTuple):
 
 
 def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> Html:
-    """`patch` in one <pre>. With `limit`, whole lines up to that many characters, then how many were left out. `most`: lines.
+    """Return `patch` as one <pre>, cut to whole lines of at most `limit` characters and `most` lines, with a note if cut.
 
     `path`: the file, by whose name its lines are highlighted; for a patch without header lines.
     """
@@ -44,7 +44,7 @@ def diff_text(patch: str, *, limit: int | None = None, most: int | None = None) 
 
 
 def diff_lines(patch: str, path: str = "") -> list[DiffLine]:
-    """Each line of `patch`, highlighted when the patch or `path` names a file of a language that we know."""
+    """Return the lines of `patch`, highlighted if the file, by the patch or `path`, is in a known language."""
     language = language_of(path or _path(patch)) if len(patch) <= LARGEST else ""
     lines = []
     for in_file, group in groupby(_marked(patch), key=lambda pair: bool(pair[0])):
@@ -55,13 +55,13 @@ def diff_lines(patch: str, path: str = "") -> list[DiffLine]:
 
 
 def changed_lines(patch: str) -> tuple[int, int]:
-    """How many lines `patch` adds and removes."""
+    """Count the lines that `patch` adds and removes."""
     marks = [mark for mark, _ in _marked(patch)]
     return marks.count("+"), marks.count("-")
 
 
 def without_header(patch: str) -> str:
-    """`patch` from its first hunk on, for cards that name the file themselves."""
+    """Return `patch` from its first hunk on, for cards that show the file name themselves."""
     start = 0 if patch.startswith("@@") else patch.find("\n@@") + 1
     return patch[start:]
 
@@ -78,14 +78,14 @@ def _highlighted(lines: list[tuple[str, str]], language: str) -> list[Html]:
 
 
 def _path(patch: str) -> str:
-    """The file's name in the lines before the first hunk; of a file that is gone, its old one."""
+    """Return the file's name from the patch's header; the old one for a deleted file."""
     header = patch.removesuffix(without_header(patch))
     names = re.findall(r"^(?:---|\+\+\+) ([^\t\n]+)", header, re.MULTILINE)
     return next((name for name in reversed(names) if name != "/dev/null"), "")
 
 
 def truncate_patch(patch: str, limit: int | None, most: int | None = None) -> tuple[str, str]:
-    """The first `most` lines of `patch`, whole ones up to `limit` characters; and a line that says how many are left out, or ""."""
+    """Return at most `most` whole lines of `limit` characters in total, and a line with the number of lines left out, or ""."""
     patch = shown = patch.removesuffix("\n")
     if most is not None:
         shown = "\n".join(shown.split("\n", most)[:most])
@@ -98,7 +98,7 @@ def truncate_patch(patch: str, limit: int | None, most: int | None = None) -> tu
 
 
 def _marked(patch: str) -> Iterator[tuple[str, str]]:
-    """Each line with its mark (DiffLine). Hunk lengths decide, so that a removed "-- x" is not read as a file header."""
+    """Yield each line with its mark (DiffLine), by hunk lengths, so that a removed "-- x" is not read as a file header."""
     old = new = 0
     for line in patch.removesuffix("\n").split("\n"):  # not splitlines: a form feed belongs to its line
         mark = ""
@@ -124,7 +124,7 @@ _HEAD = join("", [_LINE, _BEFORE, _LINE, _AFTER])
 
 
 def side_by_side(patch: str, path: str = "", limit: int | None = None, most: int | None = None) -> Html:
-    """HTML of `patch`: line numbers of each side, the lines with their literal + and -.
+    """Return `patch` in two columns, with line numbers and literal + and -.
 
     `path`: the file, by whose name its lines are highlighted; for a patch without header lines. `limit`, `most`: as render_diff.
     """
@@ -171,7 +171,7 @@ def _line(line: DiffLine) -> Html:
 
 
 def _cells(line: DiffLine | None, number: int) -> Html:
-    """A line's number and its text; both empty where the other side has more lines."""
+    """Return the cells for a line's number and text; both empty if the other side has more lines."""
     if line is None:
         return Html("<td></td><td></td>")
     changed = styles(_CELL, STYLES.get(line.mark, Attribute("")))

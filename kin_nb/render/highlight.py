@@ -63,7 +63,7 @@ _LANGUAGES = {name: language for language, names in _ALSO_CALLED.items() for nam
 
 
 def language_of(name: str) -> str:
-    """The language that a fence's first word or a file's name means; "" when it is none of ours."""
+    """Return the language for the first word of a code fence or a file's name; "" if it is not supported."""
     word = name.rpartition("/")[2].rpartition(".")[2].lower()
     language = _LANGUAGES.get(word, word)
     return language if language in LEXERS else ""
@@ -111,7 +111,7 @@ _UNSETTLED = {
 
 
 def highlighted(code: str, language: str) -> Html:
-    """HTML of `code`, which has been through `clean` or `literal`; escaped alone when it is long or nothing reads it.
+    """Highlight `code`, which must come from `clean` or `reveal_hidden`; only escape it if it is long or not supported.
 
     `language`: a name, or the end of a file's name.
     """
@@ -119,19 +119,19 @@ def highlighted(code: str, language: str) -> Html:
 
 
 def palette(html: str) -> Attribute:
-    """Declarations for the element around `html`: the colours that its spans name, nearer to its text's. "" for none."""
+    """Return style declarations for the element around `html`: the colours of its spans, mixed with the text colour."""
     used = (kind for kind, style in STYLES.items() if style in html)
     declared = (f";--kin-{kind[:2]}:color-mix(in srgb,{COLORS[kind]} {_SHARE}%,currentColor)" for kind in used)
     return Attribute("".join(declared))
 
 
 def code_html(html: Html) -> Html:
-    """A block of code that was highlighted."""
+    """Return a block of highlighted code."""
     return pre_html(html, palette(html))
 
 
 def highlighted_lines(code: str, language: str) -> list[Html]:
-    """The same for each line of `code`: no span goes over the end of one."""
+    """Highlight `code` line by line: no span crosses the end of a line."""
     lines: list[list[Html]] = [[]]
     for kind, text in _runs(code, language_of(language)):
         first, *more = (_span(kind, part) for part in text.split("\n"))
@@ -149,7 +149,7 @@ def _span(kind: str, text: str) -> Html:
 
 
 def _runs(code: str, language: str) -> list[tuple[str, str]]:
-    """(kind, text) of neighbouring tokens of one kind; blanks belong to what is before them."""
+    """Yield (kind, text) of adjacent tokens of one kind; spaces belong to the token before them."""
     runs: list[tuple[str, str]] = []
     for kind, text in _tokens(code, language):
         last, before = runs[-1] if runs else ("", "")
@@ -190,7 +190,7 @@ def _kind(token: Any, language: str, text: str) -> str:
 
 @cache
 def _kind_of(token: Any, language: str) -> str:
-    """Of the type itself, else of the next that it is one of: Name.Function.Magic is a Name.Function."""
+    """Return the kind of a token type, or else of its nearest parent type: Name.Function.Magic is a Name.Function."""
     kinds = _KINDS | _KINDS_OF.get(language, {})
     while token is not None:
         name = ".".join(token)

@@ -16,7 +16,7 @@ from kin_nb.render.text import one_line
 
 
 def render_images(call: RecordedCall, *, turn: int, step: int) -> list[Output]:
-    """They follow all calls of their step, in call order: while calls run, the displays between are in use."""
+    """Return the images of a call. They come after all calls of their step, in call order."""
     return list(_drawn(call.images, one_line(call.name), turn=turn, step=step, id=one_line(call.id)))
 
 
@@ -49,7 +49,7 @@ _SHORTEST = 30
 
 
 def image_size(data: bytes) -> tuple[str, int, int] | None:
-    """(media type, width, height in pixels) of a PNG, JPEG, GIF or WebP; None for anything else, and for a torn one."""
+    """Return (media type, width, height in pixels) of a PNG, JPEG, GIF or WebP; None for other or truncated data."""
     found: tuple[str, int, int] | None = None
     if len(data) < _SHORTEST:
         return None
@@ -75,7 +75,7 @@ def _webp(data: bytes) -> tuple[int, int]:
 
 
 def _jpeg(data: bytes) -> Iterator[tuple[int, int]]:
-    """Segment by segment: each is FF, its marker, its length and that many bytes."""
+    """Read the size of a JPEG, segment by segment: FF, marker, length, and that many bytes."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:  # noqa: PLR2004  (the marker's first byte)
         if data[at + 1] in _JPEG_SIZES:

@@ -45,7 +45,7 @@ _MOST_CODE = 20_000
 
 
 def markdown_html(source: str) -> Html:
-    """HTML of `source`. What is refused (raw HTML, other links, images) stays readable as the text it was."""
+    """Convert Markdown to safe HTML. Raw HTML, images and other links stay as readable text."""
     import nh3  # noqa: PLC0415  (on first use: nothing heavy at %load_ext)
 
     rendered = parser().render(clean(source))
@@ -86,7 +86,7 @@ def _code(_self: Any, tokens: Sequence[Token], index: int, _options: Any, env: A
 
 
 def _table_cell(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
-    """As the text aligns it, else to the left: JupyterLab would draw words to the right. Not yet sanitised."""
+    """Open a table cell with its alignment, or else left: JupyterLab's default is right. Sanitised later."""
     cell = tokens[index]
     scope = ' scope="col"' if cell.tag == "th" else ""
     return f'<{cell.tag}{scope} style="{cell.attrs.get("style", "text-align:left")}">'
@@ -151,13 +151,13 @@ _TRIES = 5
 
 
 def complete_length(source: str) -> int:
-    """Characters of `source` that are complete blocks: all except the last one, which may continue."""
+    """Count the characters of `source` that are complete blocks: all but the last block, which may continue."""
     last, starts = _last_block(source), _starts(source)
     return starts[_line(last[0])] if last else 0
 
 
 def split_point(source: str, enough: int) -> tuple[int, str]:
-    """(where, what to put before the rest so that it is read the same); (0, "") where that were less than `enough`.
+    """Return (position, prefix for the rest, so that both parts read the same); (0, "") if it is less than `enough`.
 
     Between blocks. In one that is long already, between lines of code (the line that opens it goes before the rest), rows of
     a table (its head does), items of a list, blocks of a quotation; as a last resort, after a sentence.
@@ -185,7 +185,7 @@ def _inside(source: str, begin: int, block: list[Token], starts: list[int]) -> t
 
 
 def _parts(block: list[Token]) -> list[int]:
-    """The lines from which on a table, a list or a quotation can be read alone."""
+    """Return the lines at which a table, a list or a quotation can be split."""
     first = block[0]
     if first.type == "table_open":
         rows = [token for token in block if token.type == "tr_open"]
@@ -198,7 +198,7 @@ def _parts(block: list[Token]) -> list[int]:
 
 
 def _sentence(source: str, begin: int) -> int:
-    """The end of one behind which nothing is read otherwise: an emphasis may go over several."""
+    """Return the end of a sentence where the text can be split: an emphasis may span several sentences."""
     kinds, whole, _ = _read(source[begin:])
     ends = [found.end() for found in _SENTENCE.finditer(source, begin)][-_TRIES:]
     for end in reversed(ends):
@@ -209,7 +209,7 @@ def _sentence(source: str, begin: int) -> int:
 
 
 def _read(source: str) -> tuple[list[str], str, str]:
-    """The kinds of its tokens, the text without blanks, the text outside of code."""
+    """Parse Markdown: return the kinds of its tokens, the text without spaces, and the text outside of code."""
     tokens = parser().parse(source)
     inline = [part for token in tokens for part in token.children or []]
     words = "".join(part.content for part in inline if part.type in {"text", "code_inline"})
@@ -221,7 +221,7 @@ def _read(source: str) -> tuple[list[str], str, str]:
 
 
 def _last_block(source: str) -> list[Token]:
-    """The tokens of the last one, the outermost first."""
+    """Return the tokens of the last block, the outermost first."""
     tokens = parser().parse(source)
     begins = [index for index, token in enumerate(tokens) if token.level == 0 and token.map and token.nesting >= 0]
     return tokens[begins[-1] :] if begins else []
@@ -232,7 +232,7 @@ def _line(token: Token) -> int:
 
 
 def _starts(source: str) -> list[int]:
-    """Where each line begins."""
+    """Return the position of each line."""
     return [0, *(found.end() for found in _LINE.finditer(source))]
 
 

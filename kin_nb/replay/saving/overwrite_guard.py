@@ -30,7 +30,7 @@ from kin_nb.replay.saving.user_cells import check_user_cells_kept
 
 
 def check_overwrite(nb: Any, path: Path, *, itself: bool) -> Any:
-    """The notebook that `nb` may replace, None for an empty file. Raises RecordingError when it may not.
+    """Return the notebook at `path`, which `nb` may replace; None for an empty file. Raises RecordingError if it may not.
 
     `itself`: `nb` was made from the file at `path`.
 
@@ -64,7 +64,7 @@ def check_overwrite(nb: Any, path: Path, *, itself: bool) -> Any:
 
 
 def missing_records(there: Any, nb: Any) -> str:
-    """The records that `there` holds, in cells or their outputs, and `nb` has not: `turns 2, 3, undo`; "" for none.
+    """Name the records that `there` holds, in cells or outputs, and `nb` does not: `turns 2, 3, undo`; "" for none.
 
     A damaged record is known by its id: it may be replaced by a whole one. A turn is lost too where `nb` has fewer of its
     steps. Raises RecordingError where a merge left a conflict.
@@ -92,7 +92,7 @@ def missing_records(there: Any, nb: Any) -> str:
 
 
 def _check_no_later_version_wrote(there: Any) -> None:
-    """Raises LaterFormatError, also where something else is damaged."""
+    """Raise LaterFormatError for a record of a later version, even if something else is damaged."""
     kin = there["metadata"]["kin"]
     fields = kin if isinstance(kin, dict) else {}
     if isinstance(fields.get("format"), int | float) and fields["format"] != FORMAT:
@@ -109,7 +109,7 @@ def _check_no_later_version_wrote(there: Any) -> None:
 
 
 def _all_records(nb: Any) -> Iterator[tuple[int, Any]]:
-    """Each record that a cell of `nb` holds, in its metadata or its outputs, unchecked, with the cell's index."""
+    """Yield each record in a cell's metadata or outputs, unverified, with the cell's index."""
     yield from raw_records(nb)
     indexes = {cell.get("id"): index for index, cell in enumerate(nb["cells"])}
     for index, cell in enumerate(nb["cells"]):
@@ -120,7 +120,7 @@ def _all_records(nb: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _id_of(raw: Any) -> str:
-    """As the record says; of one that has none, but is of a later version, its hash."""
+    """Return the record's id; for a record of a later version without one, its hash."""
     if not isinstance(raw, dict):
         return ""
     named = raw.get("id") or (raw.get("sha") if raw.get("type") not in TYPES else "")
@@ -141,7 +141,7 @@ _Texts = Mapping[str, Any]
 
 
 def check_redaction_kept(there: Any, nb: Any, name: str) -> None:
-    """Raises RecordingError when a record in `there`, the file `name`, has a mark where `nb` has the text, or a hash for a result.
+    """Raise RecordingError if `nb` has a text that is redacted or withheld in the same record of `there`, the file `name`.
 
     A record is known by its id, a damaged one too. Text in which more has been taken out is accepted.
     """
@@ -150,7 +150,7 @@ def check_redaction_kept(there: Any, nb: Any, name: str) -> None:
 
 
 def check_added_records(there: Any, log: Recording, name: str, *, redacts: bool) -> None:
-    """Raises RecordingError when `log`, of which a record would come into `there`, the file `name`, is less reduced than that.
+    """Raise RecordingError if `log`, from which records would be added to `there`, the file `name`, is less redacted.
 
     The new record may hold what was taken out of the others. `log`: as it would be written. `redacts`: whether patterns are
     named; where no record tells that something was taken out, the cells may.
@@ -167,7 +167,7 @@ def check_added_records(there: Any, log: Recording, name: str, *, redacts: bool)
 
 
 def _refuse(found: Mapping[str, str], name: str) -> None:
-    """Raises RecordingError unless `found`, the place by how `name` was reduced, is empty."""
+    """Raise RecordingError unless `found`, the places by the kind of redaction, is empty."""
     if found:
         how, options = " and ".join(found), " and ".join(_OPTIONS[each] for each in found)
         raise RecordingError(
@@ -177,7 +177,7 @@ def _refuse(found: Mapping[str, str], name: str) -> None:
 
 
 def _reductions(there: Any, now: Mapping[str, tuple[dict[str, Any], _Texts]]) -> dict[str, str]:
-    """How records of `there` are reduced that are whole in `now`, by their ids: the first place of each."""
+    """Find records that are redacted in `there` and complete in `now`: kind of redaction -> first place."""
     found: dict[str, str] = {}
     for index, raw, texts in _records(there):
         new, new_texts = now.get(raw["id"], (None, {}))
@@ -188,12 +188,12 @@ def _reductions(there: Any, now: Mapping[str, tuple[dict[str, Any], _Texts]]) ->
 
 
 def _is_cleaned(nb: Any, cell: Any) -> bool:
-    """Whether a save took something out of a cell that speaks to the agent, as far as its text and outputs tell."""
+    """Whether a save redacted something in a prompt cell, by its text and outputs."""
     return conversation_key(nb, cell) is not None and REDACTED in json.dumps([cell["source"], cell.get("outputs")])
 
 
 def _records(nb: Any) -> Iterator[tuple[int, dict[str, Any], _Texts]]:
-    """(index of the cell, record, the texts that it may name), unchecked, of each with an id."""
+    """Yield (index of the cell, record, its long texts), unverified, for each record with an id."""
     common = stored_texts(nb["metadata"].get("kin"))
     for index, raw in raw_records(nb):
         if isinstance(raw, dict) and isinstance(raw.get("id"), str):
@@ -201,7 +201,7 @@ def _records(nb: Any) -> Iterator[tuple[int, dict[str, Any], _Texts]]:
 
 
 def _put_back(was: Any, texts: _Texts, now: Any, new_texts: _Texts) -> Iterator[str]:
-    """How `was` is reduced, in each place where `now` is not."""
+    """Yield how `was` is redacted, for each place where `now` is not."""
     before, after = _text(was, texts), _text(now, new_texts)
     if before is not None:
         # what goes further than before is a mark for text that has a mark in it
@@ -218,7 +218,7 @@ def _put_back(was: Any, texts: _Texts, now: Any, new_texts: _Texts) -> Iterator[
 
 
 def _text(value: Any, texts: _Texts) -> str | None:
-    """The text that a value is stored for; None where it is none, or missing."""
+    """Return the text of a stored value; None if it is not a text, or missing."""
     if isinstance(value, dict) and value.keys() == {"blob"} and isinstance(value["blob"], str):
         value = texts.get(value["blob"])
     if isinstance(value, dict) and value.keys() == {"json"}:
