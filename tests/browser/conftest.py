@@ -10,13 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 
 from browser.chromium import running_chromium
 from browser.lab import Lab
 from browser.servers import FrontEnd, JupyterHome, JupyterServer, jupyter_server
 
-ALONE = {"test_cards", "test_harness"}
 LAB_FIRST = pytest.mark.parametrize(
     "front_end", ["lab", pytest.param("notebook", marks=pytest.mark.long)], indirect=True
 )
@@ -26,8 +25,8 @@ RESULTS = Path(__file__).parents[2] / "test-results"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under xdist a front end stays on one worker, so that its server starts once; in JupyterLab ALONE are groups of their
-    own, so that the workers have as much to do. KIN_SCREENSHOTS runs only what takes one.
+    """Under xdist a file's tests in JupyterLab stay on one worker, and all tests in Notebook: few servers start.
+    KIN_SCREENSHOTS runs only what takes one.
     """
     if os.environ.get("KIN_SCREENSHOTS"):
         items[:] = [item for item in items if "pictures" in getattr(item, "fixturenames", ())]
@@ -36,8 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
             parameters = item.callspec.params if hasattr(item, "callspec") else {}
             front_end = parameters.get("front_end", "lab")
-            alone = front_end == "lab" and item.path.stem in ALONE
-            item.add_marker(pytest.mark.xdist_group(item.path.stem if alone else front_end))
+            item.add_marker(pytest.mark.xdist_group(item.path.stem if front_end == "lab" else front_end))
 
 
 @pytest.fixture(scope="package")
@@ -45,6 +43,12 @@ def browser() -> Iterator[Browser]:
     """Package scope: Playwright's loop must not outlive it."""
     with running_chromium() as chromium:
         yield chromium
+
+
+@pytest.fixture(scope="package")
+def window(browser: Browser) -> BrowserContext:
+    """What all pages share, so that JupyterLab's files are loaded and compiled once."""
+    return browser.new_context(viewport={"width": 1280, "height": 1000})
 
 
 @pytest.fixture(scope="package")
@@ -98,15 +102,16 @@ def pictures(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def lab(browser: Browser, server: JupyterServer, workspace: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(
+    window: BrowserContext, server: JupyterServer, workspace: Path, request: pytest.FixtureRequest
+) -> Iterator[Lab]:
     """A page of its own, and no kernel left after it. A failed test leaves a picture in test-results/."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
     failed_before = request.session.testsfailed
-    lab = Lab(context.new_page(), server, workspace)
+    lab = Lab(window.new_page(), server, workspace)
     yield lab
     if request.session.testsfailed > failed_before:
         RESULTS.mkdir(exist_ok=True)
         lab.screenshot(RESULTS / f"{workspace.name}.png")
         (RESULTS / f"{workspace.name}.txt").write_text("\n".join([*lab.console_errors, *server.log]))
-    context.close()
+    lab.page.close()
     server.shut_down_kernels()

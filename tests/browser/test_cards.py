@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from browser.lab import Lab
+from browser.probes import PROBES
 from tests.model_server import ModelServer, tool_call
 
 PARAGRAPH = "The loader reads each file once and keeps what it has seen, so a second pass costs nothing. "
 CODE = "```python\ndef mean(values):\n    return sum(values) / len(values)  # of what is there\n```\n\n"
 REPLY = "".join(f"## Part {n}\n\n{PARAGRAPH * 3}\n\n{CODE}" for n in range(135))[:50_000]
+CHUNK = 50
+"""Characters that the server writes at once."""
 HOSTILE = """
 <script>window.stolen = 1</script><img src=x onerror="window.stolen = 1">
 [click](javascript:window.stolen=1) [data](data:text/html,<script>window.stolen=1</script>)
@@ -26,13 +29,6 @@ HOSTILE = """
 
 \u202egnp.exe\u202c \x1b]8;;http://evil.example\x07here\x1b]8;;\x07 &#x202E; $\\href{javascript:window.stolen=1}{x}$
 """
-LONG_TASKS = """
-window.longTasks = [];
-new PerformanceObserver(list => list.getEntries().forEach(e => window.longTasks.push(e.duration)))
-  .observe({ type: "longtask", buffered: false });
-"""
-
-
 ONLY_LAB = pytest.mark.parametrize("front_end", ["lab"], indirect=True)
 """What both front ends share is tried in one: Notebook 7 is made of JupyterLab's parts."""
 
@@ -53,13 +49,14 @@ def open_with(kin: Lab, *cells: str) -> None:
 
 
 @ONLY_LAB
-def test_a_long_reply_is_drawn_as_it_comes_and_never_holds_the_page(
+def test_a_long_reply_is_drawn_as_it_comes_and_far_less_often_than_it_grows(
     kin: Lab, model_server: ModelServer, pictures
 ) -> None:
     hold = threading.Event()
-    model_server.enqueue(REPLY, chunk=50, delay=0.005, hold=hold)
+    model_server.enqueue(REPLY, chunk=CHUNK, delay=0.005, hold=hold)
+    kin.page.add_init_script(PROBES)
     open_with(kin, "%%kin\nTell me everything.")
-    kin.page.evaluate(LONG_TASKS)
+    kin.page.evaluate("probes.watch(1, 'Part')")
     kin.run_cell(1)
     kin.wait_output(1, "Part 60", timeout=60)
     kin.screenshot(pictures / "streaming.png")
@@ -67,9 +64,7 @@ def test_a_long_reply_is_drawn_as_it_comes_and_never_holds_the_page(
     kin.wait_idle()
     kin.wait_output(1, "1 model request")
     assert kin.outputs(1).count() == 2
-    assert not [
-        task for task in kin.page.evaluate("longTasks") if task > 1_000
-    ]  # the figure itself: benchmarks/browser.py
+    assert 2 < len(kin.page.evaluate("probes.changes")) < len(REPLY) / CHUNK / 3
     assert not kin.console_errors
 
 

@@ -120,6 +120,7 @@ def test_interrupt_while_a_card_waits(kin, model_server):
     assert (kin.workspace / "a.py").read_text() == "x = 1\n"
 
 
+@LAB_FIRST
 def test_interrupt_while_a_command_runs_leaves_no_process(kin, model_server):
     model_server.enqueue(calls=[tool_call("bash", command=SLEEP)])
     model_server.enqueue("Here again.")
@@ -164,6 +165,7 @@ def test_run_all_keeps_each_answer_in_its_own_cell(kin, model_server):
     assert "Alpha" not in second
 
 
+@LAB_FIRST
 def test_after_a_reload_the_waiting_card_says_where_to_answer_and_interrupting_frees_the_cell(kin, model_server):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue(calls=[EDIT])
@@ -184,6 +186,7 @@ def test_after_a_reload_the_waiting_card_says_where_to_answer_and_interrupting_f
     assert (kin.workspace / "a.py").read_text() == "x = 2\n"
 
 
+@LAB_FIRST
 def test_three_inserts_of_one_turn_are_one_new_cell_with_the_code_of_all(kin, model_server):
     """The kernel's message holds one new cell, and the front end takes the first of them: no card may promise another."""
     parts = ["a = 1", "b = a + 1", "print(b)"]
@@ -198,6 +201,7 @@ def test_three_inserts_of_one_turn_are_one_new_cell_with_the_code_of_all(kin, mo
     assert ["added at the end" in result for result in results] == [False, True, True]
 
 
+@LAB_FIRST
 def test_the_saved_file_holds_receipts_and_no_widgets(kin, model_server):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("Done.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import nbformat
 from nbformat.v4 import new_code_cell
 
+from browser.conftest import LAB_FIRST
 from browser.lab import Lab
 from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
 from kin_nb.replay.saving.build import session_notebook
@@ -14,6 +15,7 @@ from tests.unit.replay.sessions import recording, turn
 TURNS = 40
 
 
+@LAB_FIRST
 def test_a_new_prompt_asks_the_person_before_the_model_is_asked(
     lab: Lab, kin_home, model_server: ModelServer, pictures
 ):
