@@ -15,14 +15,20 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 
-def each_row(names: str | tuple[str, ...], rows: Iterable[Any], ids: Iterable[str] | None = None) -> Callable[..., Any]:
+def each_row(
+    names: str | tuple[str, ...], rows: Iterable[Any], ids: Iterable[str] | Callable[[Any], Any] | None = None
+) -> Callable[..., Any]:
     """Call the test for each row, like `pytest.mark.parametrize` as one item.
 
     All rows share the fixtures of the test, except that each has a `tmp_path` of its own.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     table = [_values(row, single=len(arguments) == 1) for row in rows]
-    labels = list(ids) if ids is not None else [", ".join(f"{value!r:.200}" for value in values) for values in table]
+    if ids is None or callable(ids):
+        label = ids or "{!r:.200}".format
+        labels = [", ".join(str(label(value)) for value in values) for values in table]
+    else:
+        labels = list(ids)
     assert table, "a table without rows checks nothing"
     assert all(len(values) == len(arguments) for values in table), "a row has a value for each name"
 

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.table import each_row
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "project" / "seed-coverage.md").read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def missing(test: str) -> str:
     return "" if name in functions_of(path) else f"no test {name} in tests/{place}"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_row("seed", SEEDS)
 def test_each_seed_has_its_table(seed):
     assert [len(rows) > 25 for heading, rows in TABLES.items() if heading.startswith(f"Seed {seed}")] == [True]
 
@@ -82,7 +82,7 @@ def test_every_test_of_a_statement_is_named():
     assert written - shown == set()
 
 
-@pytest.mark.parametrize("row", MODULES, ids=lambda row: row[0])
+@each_row("row", MODULES, ids=lambda row: row[0])
 def test_every_module_is_where_the_table_says(row):
     places = [place for place in named(row[1]) if place.startswith("kin_nb/")]
     assert places

@@ -16,6 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.seeds.blocks import blocks, classes, parsed
+from tests.table import each_row
 
 MODULES = [
     *("kin_nb.core.types", "kin_nb.core.middleware", "kin_nb.core.skills.models", "kin_nb.core.tools.base"),
@@ -91,7 +92,7 @@ def model_fields() -> list[tuple[str, ast.AnnAssign]]:
     ]
 
 
-@pytest.mark.parametrize(("name", "field"), model_fields(), ids=lambda v: v if isinstance(v, str) else v.target.id)
+@each_row(("name", "field"), model_fields(), ids=lambda v: v if isinstance(v, str) else v.target.id)
 def test_a_field_has_its_type_and_its_default(name, field):
     cls, attribute = ours(name), field.target.id
     wanted = eval(ast.unparse(field.annotation), namespace())  # the seed's own code
@@ -143,7 +144,7 @@ def enum_members() -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("name", "member", "value"), enum_members())
+@each_row(("name", "member", "value"), enum_members())
 def test_an_enum_member_has_its_value(name, member, value):
     wanted = member.lower() if value == "auto()" else eval(value)
     assert ours(name)[member].value == wanted
@@ -153,7 +154,7 @@ def test_an_enum_member_has_its_value(name, member, value):
 MORE_MEMBERS = {"OutputFormat": {"EVENTS"}}  # seed 001's wire; docs/project/seed-differences.md
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _, _ in enum_members()}))
+@each_row("name", sorted({name for name, _, _ in enum_members()}))
 def test_an_enum_has_no_other_member(name):
     theirs = {m for n, m, _ in enum_members() if n == name}
     assert {member.name for member in ours(name)} == theirs | MORE_MEMBERS.get(name, set())
@@ -168,7 +169,7 @@ def methods() -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     ]
 
 
-@pytest.mark.parametrize(("name", "method"), methods(), ids=lambda v: v if isinstance(v, str) else v.name)
+@each_row(("name", "method"), methods(), ids=lambda v: v if isinstance(v, str) else v.name)
 def test_a_method_takes_what_the_seed_gives_it(name, method):
     cls = ours(name)
     found = inspect.getattr_static(cls, method.name)
@@ -187,7 +188,7 @@ def bases() -> list[tuple[str, str]]:
     return [(n, ast.unparse(b)) for n, node in DEFINED.items() for b in node.bases if ast.unparse(b) not in skipped]
 
 
-@pytest.mark.parametrize(("name", "base"), bases())
+@each_row(("name", "base"), bases())
 def test_a_class_has_its_base(name, base):
     import abc
 

@@ -13,6 +13,7 @@ from kin_nb.core.compat.tool_registry import ToolRegistry
 from kin_nb.core.config import ConfigError, KinConfig, LLMNotConfigured, MissingAPIKeyError, ProviderConfig
 from kin_nb.core.documents.session import Session
 from kin_nb.core.tools.base import Tool
+from tests.table import each_row
 
 NAMES = {
     "config": ["LLMNotConfigured"],
@@ -26,12 +27,12 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("module", "name"), [(m, n) for m, names in NAMES.items() for n in names])
+@each_row(("module", "name"), [(m, n) for m, names in NAMES.items() for n in names])
 def test_a_name_is_in_its_module(module, name):
     assert hasattr(importlib.import_module(f"kin_nb.core.{module}"), name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("theirs", "ours"),
     [
         ("AgentStart", "TurnStartEvent"),

@@ -14,6 +14,7 @@ from kin_nb.core.middleware import MiddlewarePipeline
 from kin_nb.core.modes import AgentMode, ModeSafety
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
 from kin_nb.core.tools.manager import ToolManager
+from tests.table import each_row
 
 NAMES = {
     "agent": ["Agent"],
@@ -115,12 +116,12 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize(("module", "name"), [(m, n) for m, names in NAMES.items() for n in names])
+@each_row(("module", "name"), [(m, n) for m, names in NAMES.items() for n in names])
 def test_a_name_is_in_its_module(module, name):
     assert hasattr(importlib.import_module(f"kin_nb.core.{module}"), name)
 
 
-@pytest.mark.parametrize(("cls", "method"), [(c, m) for c, methods in METHODS.items() for m in methods])
+@each_row(("cls", "method"), [(c, m) for c, methods in METHODS.items() for m in methods])
 def test_a_class_has_its_method(cls, method):
     assert callable(getattr(cls, method))
 
@@ -180,7 +181,7 @@ def test_a_tool_asks_by_default():
     assert (config.permission, config.workdir, config.allowlist, config.denylist) == (ToolPermission.ASK, None, [], [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "setting",
     [
         *(

@@ -11,6 +11,7 @@ from kin_nb.core.events import ErrorEvent
 from kin_nb.core.paths import kin_home
 from kin_nb.core.programmatic import run_programmatic
 from tests.model_server import tool_call
+from tests.table import each_row
 from tests.unit.core.conftest import run_turn
 
 
@@ -88,7 +89,7 @@ async def test_a_model_that_is_taken_away_ends_the_turn_and_not_the_session(conf
     await agent.aclose()
 
 
-@pytest.mark.parametrize("level", ["off", "low", "medium", "high", "xhigh", "max"])
+@each_row("level", ["off", "low", "medium", "high", "xhigh", "max"])
 def test_a_thinking_level_is_one_of_the_seeds(level):
     assert ModelConfig(name="m", provider="p", thinking=level).thinking == level
 

@@ -22,6 +22,7 @@ from kin_nb.core.session.log import read_lines
 from kin_nb.core.session.state import SessionState
 from kin_nb.core.types import AvailableFunction, AvailableTool, LLMMessage, Role
 from tests.model_server import tool_call
+from tests.table import each_row
 from tests.unit.core.conftest import run_turn
 from tests.unit.test_architecture import PACKAGE, imports
 
@@ -202,7 +203,7 @@ async def test_a_reminder_does_not_outlive_the_request_that_it_was_for(model_ser
 # Settings
 
 
-@pytest.mark.parametrize("setting", DEFAULTS)
+@each_row("setting", DEFAULTS)
 def test_a_setting_has_its_default(setting):
     assert getattr(KinConfig.load(), setting) == DEFAULTS[setting]
 

@@ -37,6 +37,7 @@ from kin_nb.core.tools.builtins.read_file import ReadFile, ReadFileArgs
 from kin_nb.core.types import OutputFormat
 from kin_nb.core.wire import PROTOCOL_VERSION, WireError, WireMessage, WireStream, from_wire, to_wire, wire_type
 from tests.model_server import tool_call
+from tests.table import each_row
 from tests.unit.core.conftest import run_turn
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +103,7 @@ def instance(kind: Any) -> Any:
 EVENTS = all_events()
 
 
-@pytest.mark.parametrize("kind", EVENTS, ids=wire_type)
+@each_row("kind", EVENTS, ids=wire_type)
 def test_every_event_is_a_line_that_reads_back(kind):
     event = sample(kind)
     wire = to_wire(event)
@@ -364,7 +365,7 @@ def test_the_first_line_says_the_version():
     assert from_wire(first) == WireMessage("metadata", {"protocol_version": PROTOCOL_VERSION})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "told"),
     [
         ("", "no line of the wire"),

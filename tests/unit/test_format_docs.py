@@ -24,6 +24,7 @@ from kin_nb.replay.recording import FORMAT, Recording, SessionMeta, WorkspaceMet
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reference"
@@ -166,7 +167,7 @@ def test_every_example_is_what_saving_writes(tmp_path, monkeypatch):
         assert example(name) == value, name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "part", "keys"),
     [
         ("cell metadata", "Held", ["kin"]),

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.table import each_row
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "messages"))
 MESSAGES: list[Any] = SCRIPT["collected"]()
@@ -96,7 +98,7 @@ def test_errors_that_are_sentences_begin_with_a_capital_letter_or_a_quoted_word(
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         pytest.param(

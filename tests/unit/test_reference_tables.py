@@ -9,6 +9,7 @@ import pytest
 
 from kin_nb.replay.commands.replay import examples
 from kin_nb.replay.format.notebook_reader import load_notebook
+from tests.table import each_row
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -31,7 +32,7 @@ def test_every_file_of_the_home_folder_has_its_row():
     assert sorted(name for name in names if f"`{name}" not in page("files-on-disk.md")) == []
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 3, 130, 143, 129])
+@each_row("code", [0, 1, 2, 3, 130, 143, 129])
 def test_every_exit_code_has_its_row(code):
     assert f"\n| {code} | " in page("exit-codes.md")
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kin_nb.core.autocompletion.completers import best_matches, fuzzy_match
+from tests.table import each_row
 
 
 def ranked(pattern: str, *texts: str) -> list[str]:
     return [match.text for match in best_matches(pattern, texts, most=100)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "best_first"),
     [
         ("main", ["main", "main.py", "do_main.py", "domain.py", "m_a_xi_n.py"]),  # whole, prefix, word, together, apart
@@ -34,7 +33,7 @@ def test_the_better_match_comes_first(pattern, best_first):
     assert ranked(pattern, *best_first[::-1]) == best_first
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "text"),
     [("x", "abc"), ("ba", "abc"), ("aa", "abc"), ("a", ""), ("abcd", "abc"), ("a/b", "ab"), (".", "ab")],
 )
@@ -43,7 +42,7 @@ def test_letters_that_are_not_there_in_order_match_nothing(pattern, text):
     assert ranked(pattern, text) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "text", "marked"),
     [
         ("pp", "apply_path_prompt.py", "apply_[p]ath_[p]rompt.py"),

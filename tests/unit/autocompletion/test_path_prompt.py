@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.autocompletion.path_prompt import path_mentions, typed_mention, written_mention
+from tests.table import each_row
 
 FILES = ["a.py", "b.py", "a b.txt", "src/main.py", "docs/x.md", ".env", "we,ird.txt", "dots..", "p(1).txt", "@x/i.ts"]
 
@@ -77,7 +78,7 @@ def test_a_mention_at_the_end_of_a_long_pasted_text_is_found(root):
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before_cursor", "typed"),
     [
         ("@", (0, "")),

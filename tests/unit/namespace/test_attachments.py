@@ -12,6 +12,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.messages import ImageContent
 from kin_nb.notebook.namespace import collect_attachments, pictures
 from tests.model_server import tool_call  # noqa: F401
+from tests.table import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 10, 20) + bytes(20)
 
@@ -269,7 +270,7 @@ def test_without_an_error_the_word_is_a_variables_name_or_text(shell, attached):
     assert attached("what @error?").labels[0].startswith("error (float")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "size"),
     [
         (PNG, (10, 20)),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kin_nb.notebook.namespace.captured_output import terminal_text
+from tests.table import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("10%\r50%\rdone\n", "done\n"),
@@ -23,6 +22,6 @@ def test_of_a_line_that_was_written_over_the_last_state_stays(text, shown):
     assert terminal_text(text) == shown
 
 
-@pytest.mark.parametrize("piece", ["x", "x\r", "\r", "\n", "\x1b[", "\r\n"])
+@each_row("piece", ["x", "x\r", "\r", "\n", "\x1b[", "\r\n"])
 def test_a_line_of_millions_of_characters_is_read_to_its_end(piece):
     assert terminal_text(piece * (4_000_000 // len(piece)) + "\nend\n").endswith("end\n")

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from kin_nb.render.markdown import complete_length, markdown_html, split_point
+from tests.table import each_row
 
 WHOLE = """# Title
 
@@ -79,8 +80,8 @@ def test_complete_blocks_look_as_they_do_in_the_whole(step):
     assert "".join(map(markdown_html, parts)) == markdown_html(WHOLE)
 
 
-@pytest.mark.parametrize("step", [9, 50])
-@pytest.mark.parametrize("source", LONG.values(), ids=LONG)
+@each_row("step", [9, 50])
+@each_row("source", LONG.values(), ids=LONG)
 def test_a_long_block_is_shown_in_pieces_and_nothing_of_it_is_read_otherwise(source, step):
     whole, shown = markdown_html(source), pieces(source, step, enough=300)
     drawn = "".join(map(markdown_html, shown))
@@ -105,7 +106,7 @@ def test_a_tables_rows_have_its_head_above_them_in_every_piece():
     assert all(piece.startswith("| a | b |\n|:-:|---|\n| ") for piece in pieces(TABLE, 20, enough=300)[1:])
 
 
-@pytest.mark.parametrize("source", ["", "\n", "word", "# half a ti", "```\nx = 1", "| a | b |", "- a\n- b"])
+@each_row("source", ["", "\n", "word", "# half a ti", "```\nx = 1", "| a | b |", "- a\n- b"])
 def test_one_block_is_never_complete(source):
     assert complete_length(source) == 0
     assert split_point(source, 20) == (0, "")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision
 from kin_nb.render import render_call
 from kin_nb.render.highlight import STYLES
 from kin_nb.render.text import CARD_LIMIT
+from tests.table import each_row
 
 
 def bash(command: str = "make", **fields: Any) -> RecordedCall:
@@ -30,7 +29,7 @@ def person(verdict: str = "allow", **fields: Any) -> RecordedDecision:
 POLICY = RecordedDecision(verdict="deny", by="plan", reason="plan mode: nothing is changed")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "first_line"),
     [
         ({}, "[bash] make · done"),
@@ -67,7 +66,7 @@ HEADLESS = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("decision", "told", "shown"),
     [
         (POLICY, BY_POLICY, ""),
@@ -126,7 +125,7 @@ def test_a_command_that_its_summary_does_not_hold_is_shown_in_full() -> None:
     assert "\n  $ cd src &&\n  rm -rf build" in plain
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "unfolded"),
     [
         (bash(output="\n".join("x" * 12)), True),
@@ -173,9 +172,7 @@ def test_other_tools_show_their_arguments_and_the_path_as_their_summary() -> Non
     assert plain.split("\n")[0] == "[mcp_thing] a.txt · done"
 
 
-@pytest.mark.parametrize(
-    "arguments", ["{oops", "[1, 2]", '"text"', "[" * 100_000, "", "{}", '{"command": 7}', "1" * 5000]
-)
+@each_row("arguments", ["{oops", "[1, 2]", '"text"', "[" * 100_000, "", "{}", '{"command": 7}', "1" * 5000])
 def test_a_call_whose_arguments_do_not_parse_still_has_a_card(arguments: str) -> None:
     html, plain = card(
         RecordedCall(id="c", name="bash", arguments=arguments, status="error", output="invalid arguments")

@@ -10,6 +10,7 @@ import pytest
 from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedImage
 from kin_nb.render import approval_html, approval_text, render_call
 from kin_nb.render.highlight import STYLES, highlighted
+from tests.table import each_row
 
 LONG = "import pandas as pd\n" + "\n".join(f"x{n} = {n}" for n in range(12))
 
@@ -56,7 +57,7 @@ def test_long_output_of_code_is_folded_although_variables_were_bound() -> None:
     assert card("python", {"code": "f()"}, output=long, exit=1)[0].startswith("<details open")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uncovered", "bound", "lines"),
     [
         (
@@ -147,7 +148,7 @@ def test_code_that_a_person_is_asked_about_is_highlighted_and_whole() -> None:
     assert approval_text("x = 1 …", "why", "x = 1\ny = 2\n", "code").endswith("\n  x = 1\n  y = 2")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "bound", "pictures", "shown"),
     [
         ("5\n[1 picture with this result]\n[new or changed: totals]", ("totals",), 1, "5"),

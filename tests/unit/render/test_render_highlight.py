@@ -18,6 +18,7 @@ from kin_nb.render.highlight import (
     language_of,
     palette,
 )
+from tests.table import each_row
 
 SPAN = re.compile(r'<span style="color:#[0-9a-f]{6};color:var\(--kin-[a-z]{2}\)">|</span>')
 
@@ -33,7 +34,7 @@ def plain(drawn: str) -> str:
     return html.unescape(SPAN.sub("", drawn))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("language", "code", "expected"),
     [
         (
@@ -76,7 +77,7 @@ def test_the_table_of_this_test_is_the_table() -> None:
     assert {row[0] for row in tested.args[1]} == set(LEXERS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "language"),
     [
         ("py", "python"),
@@ -146,7 +147,7 @@ NASTY = [
 ]
 
 
-@pytest.mark.parametrize("language", LEXERS)
+@each_row("language", LEXERS)
 def test_text_that_is_not_a_program_is_shown_as_it_is(language: str) -> None:
     """A lexer that backtracks without end would not return; measured: 1 s at worst for the longest text that is highlighted."""
     for unit in NASTY:
@@ -224,8 +225,8 @@ def _hex(text: str) -> tuple[float, ...]:
     return tuple(int(text[n : n + 2], 16) / 255 for n in range(1, len(text), 2))
 
 
-@pytest.mark.parametrize(("page", "ink", "strength"), [(1.0, 0.0, 0.87), (0x11 / 255, 1.0, 1.0)], ids=["light", "dark"])
-@pytest.mark.parametrize("changed", [None, *CHANGED.values()])
+@each_row(("page", "ink", "strength"), [(1.0, 0.0, 0.87), (0x11 / 255, 1.0, 1.0)], ids=["light", "dark"])
+@each_row("changed", [None, *CHANGED.values()])
 def test_every_colour_of_code_can_be_read_in_both_themes_on_changed_lines_too(
     page: float, ink: float, strength: float, changed: str | None
 ) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import nh3
-import pytest
 
 from kin_nb.core.records import (
     FileChange,
@@ -31,6 +30,7 @@ from kin_nb.render import (
     reveal_hidden,
     side_by_side,
 )
+from tests.table import each_row
 
 HOSTILE = {
     "script": "<script>alert(1)</script>",
@@ -161,7 +161,7 @@ def outputs_full_of(text: str) -> list[Output]:
     return [*render_turn(turn), *live, render_notice(text, [text, text], kind="error")]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_cards_full_of_hostile_text_hold_only_our_own_html(name: str) -> None:
     for output in outputs_full_of(HOSTILE[name]):
         assert_harmless(output.data["text/html"])
@@ -169,8 +169,8 @@ def test_cards_full_of_hostile_text_hold_only_our_own_html(name: str) -> None:
         json.dumps([output.data, output.metadata], ensure_ascii=False).encode()  # as the kernel's wire does
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("kind", ["command", "diff", "arguments", "code", "unheard of"])
+@each_row("name", HOSTILE)
+@each_row("kind", ["command", "diff", "arguments", "code", "unheard of"])
 def test_an_approval_full_of_hostile_text_is_harmless_and_hides_nothing(name: str, kind: str) -> None:
     text = HOSTILE[name]
     body = f"@@ -1 +1 @@\n-{text}\n+{text}\n" if kind == "diff" else f"{text}\nsecond line"
@@ -209,7 +209,7 @@ def test_a_command_keeps_every_character_in_sight() -> None:
     assert reveal_hidden("echo \x1b[8mhidden\x1b[0m\r") == "echo ⟨U+001B⟩[8mhidden⟨U+001B⟩[0m⟨U+000D⟩"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "naïve 日本語 é\u0301",

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from kin_nb.render.markdown import markdown_html
+from tests.table import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "formula"),
     [
         (r"The area is $\pi r^2$.", r"\(\pi r^2\)"),
@@ -22,7 +21,7 @@ def test_a_formula_is_left_to_the_front_end(source, formula):
     assert f'<span class="mathjax_process">{formula}</span>' in markdown_html(source)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "Set $HOME and $PATH.",

@@ -10,6 +10,7 @@ from kin_nb.core.llm.errors import BackendErrorBuilder
 from kin_nb.core.records import FileChange, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.stopping import CUT_OFF, Stop, refused, too_many_steps
 from kin_nb.render import render_summary_line
+from tests.table import each_row
 
 IN_A_NEW_CELL = "write what to do instead in a new cell"
 UNCOVERED = RecordedStep(calls=(RecordedCall(id="c", name="bash", arguments="{}", uncovered="not covered: x"),))
@@ -24,7 +25,7 @@ def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = 
     return text.split(" · ", text.count(" · "))[-1].split("\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("why", "said", "todo"),
     [
         (refused("bash"), "you refused bash", IN_A_NEW_CELL),

@@ -6,11 +6,10 @@ import base64
 import struct
 import zlib
 
-import pytest
-
 from kin_nb.core.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.render import render_attachments, render_images, render_turn
 from kin_nb.render.images import image_size
+from tests.table import each_row
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -33,7 +32,7 @@ LOSSLESS = b"RIFF\x00\x00\x00\x00WEBPVP8L" + bytes(4) + b"\x2f" + struct.pack("<
 EXTENDED = b"RIFF\x00\x00\x00\x00WEBPVP8X" + bytes(8) + (639).to_bytes(3, "little") + (479).to_bytes(3, "little")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "found"),
     [
         (png(7, 5), ("image/png", 7, 5)),
@@ -52,7 +51,7 @@ def test_the_size_is_read_from_the_first_bytes(data: bytes, found: tuple[str, in
     assert image_size(data) == found
 
 
-@pytest.mark.parametrize("whole", [png(7, 5), GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
+@each_row("whole", [png(7, 5), GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
 def test_a_torn_picture_has_no_size(whole: bytes) -> None:
     assert image_size(whole) is not None
     for length in range(30):
@@ -88,7 +87,7 @@ def test_its_bytes_say_what_a_picture_is_and_not_its_label() -> None:
     assert list(output.data) == ["image/gif", "text/plain"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "picture",
     [
         image(b"<svg onload='alert(1)'/>", "image/svg+xml"),

@@ -10,6 +10,7 @@ from kin_nb.core.records import RecordedStep
 from kin_nb.render import render_reply
 from kin_nb.render.highlight import STYLES
 from kin_nb.render.markdown import markdown_html
+from tests.table import each_row
 
 
 def test_tables_code_and_lists_are_drawn_without_classes_or_foreign_styles() -> None:
@@ -32,7 +33,7 @@ def test_code_of_no_known_language_is_drawn_as_it_is() -> None:
         assert "<code>if a &lt; b: pass\n</code></pre>" in html
 
 
-@pytest.mark.parametrize(
+@each_row(
     "smuggled",
     [
         "<span style='color:#a852d4'>x</span>",
@@ -74,7 +75,7 @@ def test_links_to_the_web_and_to_mail_are_links(url: str) -> None:
     assert f'href="{url.replace("&", "&amp;")}"' in markdown_html(f"[x]({url})")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "javascript:alert(1)",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from kin_nb.core.records import RecordedCall
 from kin_nb.core.tools.builtins.todo import Todo as TodoTool
 from kin_nb.core.tools.builtins.todo import TodoItem, TodoResult
 from kin_nb.render import render_call
+from tests.table import each_row
 
 TODOS = [
     {"id": "1", "content": "Read the code", "status": "completed"},
@@ -66,7 +65,7 @@ def test_what_became_of_the_call_is_said_unless_it_went_well() -> None:
     assert waiting.startswith("[todo] · 1 of 1 done · waiting for your answer\n  Answer in the running notebook")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "output", "arguments"),
     [
         ("error", "Todo ids must be unique", {"action": "write", "todos": TODOS}),

@@ -12,6 +12,7 @@ import pytest
 
 from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord
 from kin_nb.render import Output, render_call, render_reply, render_summary_line, render_turn
+from tests.table import each_row
 
 GOLDEN = Path(__file__).parent / "golden"
 PATCH = """--- a/src/app.py
@@ -167,7 +168,7 @@ def test_where_a_themes_colours_are_dropped_each_card_keeps_its_own() -> None:
             assert own == theme
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "line"),
     [
         ({}, "3 model requests · 3 tool calls · 12,345 tokens in, 678 out · $0.0123 · 8.2 s · done"),

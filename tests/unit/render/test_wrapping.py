@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.render.terminal import wrapped
+from tests.table import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("one two three four", "one two\nthree four"),
@@ -26,7 +27,7 @@ def test_prose_is_broken_between_words_and_stays_under_itself(text, expected):
     assert wrapped(text, 11) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "```python\nprint('a  long  line of code')\n```",

@@ -28,6 +28,7 @@ from kin_nb.replay.book import Book, CellEntry, RecordedConversation, last_run, 
 from kin_nb.replay.cell_keys import flow_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
 from kin_nb.replay.playback.player import Playback
+from tests.table import each_row
 
 UNDONE = {"turn_ids": ("0" * 16,), "turns": (0,)}
 """A book does not ask which turns an undo names."""
@@ -304,8 +305,8 @@ def one_text_in_two_cells(page):
     page.add("B")
 
 
-@pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
-@pytest.mark.parametrize("play", SCENES.values(), ids=[*SCENES])
+@each_row("ids", [True, False], ids=["with ids", "without ids"])
+@each_row("play", SCENES.values(), ids=[*SCENES])
 def test_each_cell_shows_its_own_and_the_conversation_goes_on_below_the_last(play, ids):
     page = Page()
     play(page)
@@ -318,7 +319,7 @@ def test_each_cell_shows_its_own_and_the_conversation_goes_on_below_the_last(pla
         page.check(ids=ids)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_whatever_happens_to_a_page(seed):
     for each in range(50):
         chance = random.Random(seed * 50 + each)
@@ -406,7 +407,7 @@ def test_a_turn_that_was_gone_back_into_is_sent_up_to_that_step():
     assert book.conversation(turn).sent == book.conversation(turn).turns == (turn,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "key", "shown"),
     [
         (["K"], "K", [0]),

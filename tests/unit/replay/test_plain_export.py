@@ -40,6 +40,7 @@ from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import tool_call
 from tests.notebook.people import QUICKSTART
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn, undo
 
 LINES = "".join(f"line {n}\n" for n in range(30))
@@ -167,7 +168,7 @@ def test_a_cell_of_the_persons_that_failed_is_tagged_without_a_word_of_ours():
     assert next(cell for cell in nb["cells"] if cell["source"] == "1 / 0")["metadata"]["tags"] == ["raises-exception"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "call",
     [
         did("read_file", path="a"),
@@ -263,7 +264,7 @@ def test_what_another_tool_changed_is_changed_again(shell, tmp_path, files, befo
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "why"),
     [
         (change("a\0", "b\0"), "no text of it"),
@@ -331,7 +332,7 @@ def test_a_reply_is_markdown():
     assert notes(session(says="Done: **all** tests pass.\n")) == ["Done: **all** tests pass."]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "<script>alert(1)</script>",
@@ -354,7 +355,7 @@ def test_text_in_which_something_could_run_is_shown_as_text(text):
     assert safe_markdown(text) == f"```markdown\n{text}\n```"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "plain < and > and a<b",

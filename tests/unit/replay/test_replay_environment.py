@@ -11,6 +11,7 @@ import pytest
 from kin_nb.notebook.modes.live import with_recorded_approvals
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
+from tests.table import each_row
 
 MADE = ReplayEnvironment(
     mode="tools",
@@ -38,7 +39,7 @@ def test_a_path_that_is_no_unicode_comes_back():
     assert ReplayEnvironment.from_environ(made.to_environ()).notebook == path
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

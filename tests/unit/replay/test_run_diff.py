@@ -17,6 +17,7 @@ from kin_nb.replay.run_diff import RunDiff, RunLabel, compare_runs, diff_json, d
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.people import QUICKSTART
+from tests.table import each_row
 from tests.unit.replay.sessions import busy_turn, recording, turn, undo
 
 
@@ -49,7 +50,7 @@ def text(a: Recording, b: Recording, width: int = 80) -> str:
     return diff_text(RunLabel.of("a.ipynb", a), RunLabel.of("b.ipynb", b), compare_runs(a, b), width)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("a", "b", "pairs"),
     [
         ("x y z", "x y z", [(1, 1), (2, 2), (3, 3)]),
@@ -108,7 +109,7 @@ def test_files_are_the_same_when_they_came_out_the_same_however_many_calls_it_to
     assert (file.a.added, file.a.removed, file.b.added, file.b.removed) == (1, 1, 2, 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ours", "theirs", "same"),
     [
         (change(), change(after="3" * 64), False),
@@ -164,7 +165,7 @@ def test_a_turn_that_was_cleared_was_not_taken_back():
     assert compare_runs(kept, replace(kept, records=(*kept.records, clear))).same
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("costs", "total"),
     [(("0.1", "0.2"), "0.3"), (("0.0000001", "0"), "0.0000001"), (("0.1", ""), ""), (("NaN",), ""), (("1e99999",), "")],
 )

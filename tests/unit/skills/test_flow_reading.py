@@ -10,6 +10,7 @@ import pytest
 from kin_nb.core.skills import SkillError, SkillManager
 from kin_nb.core.skills.flows import Flow, FlowError, read_flow
 from kin_nb.core.skills.models import read_skill
+from tests.table import each_row
 
 DOCS = Path(__file__).parents[3] / "docs" / "how-to" / "write-a-flow.md"
 FIRST = 7  # the line that a diagram written by `put` begins on
@@ -54,12 +55,12 @@ def test_both_examples_of_the_documentation_are_the_same_flow(tmp_path):
     assert one.first.id == "run"
 
 
-@pytest.mark.parametrize("header", ["flowchart TD", "graph LR;", "flowchart", "graph TB  ", "%% a comment\ngraph RL"])
+@each_row("header", ["flowchart TD", "graph LR;", "flowchart", "graph TB  ", "%% a comment\ngraph RL"])
 def test_headers(tmp_path, header):
     assert labels(read_flow(put(tmp_path, f"{header}\nBEGIN --> A[Do it] --> END"))) == {"A": "Do it"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "label"),
     [
         ("A[Do it]", "Do it"),
@@ -98,7 +99,7 @@ def test_mermaid_nodes(tmp_path, written, label):
         assert list(labels(mermaid(tmp_path, statement)).values()) == [label]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arrow",
     [
         *("-->|x|", "-->| x |", '-->|"x"|', "--> |x|", "-- x -->", '-- "x" -->', "--x-->", "---->|x|", "-- x ---->"),
@@ -140,7 +141,7 @@ def test_a_title_before_the_diagram(tmp_path):
     assert labels(read_flow(put(tmp_path, "---\ntitle: It\n---\nflowchart TD\nBEGIN --> A --> END"))) == {"A": "A"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "label"),
     [
         ("a: Do it", "Do it"),
@@ -166,7 +167,7 @@ def test_d2_nodes(tmp_path, written, label):
     assert labels(d2(tmp_path, written, "", "BEGIN -> a", "a -> END")) == {"a": label}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edge",
     [
         *(
@@ -203,7 +204,7 @@ def test_what_means_nothing_in_d2_is_passed_over(tmp_path):
 OK = "A[a] --> END"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "line", "said"),
     [
         ((OK,), 0, "no node is BEGIN; a flow has exactly one, with BEGIN as its label."),
@@ -250,7 +251,7 @@ def test_what_is_wrong_with_a_mermaid_diagram(tmp_path, lines, line, said):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "line", "said"),
     [
         (("a -> END",), 1, "no node is BEGIN"),
@@ -279,7 +280,7 @@ def test_what_is_wrong_with_a_d2_diagram(tmp_path, lines, line, said):
     assert int(place) == FIRST + line - 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "line", "said"),
     [
         ("Only words.", 6, "a flow has a diagram in its text"),
@@ -313,8 +314,8 @@ def test_lines_are_counted_from_the_top_of_the_file_whatever_its_line_ends(tmp_p
         read_flow(path)
 
 
-@pytest.mark.parametrize("language", ["mermaid", "d2"])
-@pytest.mark.parametrize(
+@each_row("language", ["mermaid", "d2"])
+@each_row(
     "piece",
     [
         'A["',

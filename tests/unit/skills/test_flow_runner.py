@@ -16,6 +16,7 @@ from kin_nb.core.records import Outcome, RecordedStep, TurnRecord
 from kin_nb.core.skills.flows import Flow, FlowRunner, read_flow
 from kin_nb.core.skills.flows.runner import answered, choice, question
 from tests.model_server import ModelServer, tool_call
+from tests.table import each_row
 
 STRAIGHT = "flowchart TD\nBEGIN --> look[Look at a.py.] --> tell[Tell what it does.] --> END"
 LOOPING = """flowchart TD
@@ -196,7 +197,7 @@ async def test_one_runner_may_run_again(tmp_path):
     assert prompts == ["Look at a.py.\n\none", "Tell what it does.", "Look at a.py.\n\ntwo", "Tell what it does."]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "answer"),
     [
         ("", None),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.skills.models import SkillError, SkillMetadata, read_skill
+from tests.table import each_row
 
 FULL = """\
 ---
@@ -66,7 +67,7 @@ def front(lines: str) -> str:
     return f"---\n{lines}\n---\nbody\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "said"),
     [
         ("# no frontmatter\n", "does not begin with frontmatter"),

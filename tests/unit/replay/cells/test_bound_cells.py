@@ -14,6 +14,7 @@ from kin_nb.replay.cell_keys import flow_key
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node
 from kin_nb.replay.saving.build import ExecutedCell, session_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn, undo
 
 TAGS = [BINDING_TAG, "nbval-ignore-output"]
@@ -92,7 +93,7 @@ def test_tags_that_are_no_list_of_names_harm_nothing(tags):
     assert "mine()" in [cell["source"] for cell in session_notebook(recording(asked(1)), source_nb=nb)["cells"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "call",
     [
         ran("a = 1", "a", status="refused"),

@@ -17,6 +17,7 @@ from kin_nb.replay.cell_keys import (
     last_answer,
     last_run,
 )
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn, undo
 
 # Keys
@@ -106,7 +107,7 @@ def made(words: str):
     return found
 
 
-@pytest.mark.parametrize("row", RUNS)
+@each_row("row", RUNS)
 def test_which_records_are_of_one_run(row):
     words, expected = RUNS[row]
     names = dict(zip([record.id for record in made(words)], words.split(), strict=True))
@@ -132,7 +133,7 @@ LAST = {
 }
 
 
-@pytest.mark.parametrize("row", LAST)
+@each_row("row", LAST)
 def test_what_the_last_run_with_a_text_made(row):
     words, key, expected = LAST[row]
     records = made(words)

@@ -23,6 +23,7 @@ from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.everything import EVERYTHING, META
 from tests.unit.replay.sessions import SESSION, recording, turn
 
@@ -182,9 +183,7 @@ def test_another_systems_paths_are_texts(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["own.ipynb"]
 
 
-@pytest.mark.parametrize(
-    "name", ["../s.json", "/etc/passwd", "a/b.json", "..", "C:\\x.json", "x.json\0", ".json", "", 5, None]
-)
+@each_row("name", ["../s.json", "/etc/passwd", "a/b.json", "..", "C:\\x.json", "x.json\0", ".json", "", 5, None])
 def test_a_sidecars_name_that_leads_elsewhere_is_none(tmp_path, name):
     folder = tmp_path / "inner"
     folder.mkdir()
@@ -223,8 +222,8 @@ def test_what_the_first_cell_keeps_of_a_record_and_is_none_is_refused_where_its_
     assert Book.collect(nb).recording.records == EVERYTHING.records
 
 
-@pytest.mark.parametrize("kin", [5, "x", [], {}, {"records": 5}, {"records": {"a": 1}}, {"records": None}])
-@pytest.mark.parametrize("home", ["first", "gone"])
+@each_row("kin", [5, "x", [], {}, {"records": 5}, {"records": {"a": 1}}, {"records": None}])
+@each_row("home", ["first", "gone"])
 def test_a_portable_notebook_whose_records_are_none_is_refused_in_a_sentence(tmp_path, home, kin):
     """Also where the cell of those records is not there any more."""
     path = write_notebook(session_notebook(EVERYTHING, options=SaveOptions(portable=True)), tmp_path / "own.ipynb")

@@ -20,6 +20,7 @@ from kin_nb.replay.format.record_codec import encode_record
 from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording, unknown_record_sha
 from kin_nb.replay.saving.build import session_notebook
+from tests.table import each_row
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import SESSION, carried_of, recording, turn, undo
 
@@ -224,9 +225,9 @@ def test_of_two_that_went_on_from_one_turn_both_are_there_and_the_upper_one_is_t
 # Cells that were deleted, and pasted
 
 
-@pytest.mark.parametrize("make", [saved, live], ids=["saved", "live"])
-@pytest.mark.parametrize("gone", [0, 1, 2])
-@pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
+@each_row("make", [saved, live], ids=["saved", "live"])
+@each_row("gone", [0, 1, 2])
+@each_row("ids", [True, False], ids=["with ids", "without ids"])
 def test_a_deleted_cell_is_no_error_and_the_others_play(make, gone, ids):
     nb = make(TALK)
     nb["cells"] = [cell for cell in nb["cells"] if cell["id"] != f"c{gone + 1}"]
@@ -354,9 +355,7 @@ def test_damage_in_a_pasted_cell_and_in_another_session_is_named_too(make):
         Book.collect(nb)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("turn", None), ("turn", "x"), ("turn", []), ("type", None), ("type", {}), ("id", None)]
-)
+@each_row(("field", "value"), [("turn", None), ("turn", "x"), ("turn", []), ("type", None), ("type", {}), ("id", None)])
 def test_a_record_that_says_nothing_of_its_place_is_named(field, value):
     nb = live(TALK)
     nb["cells"][2]["outputs"][0]["metadata"][RECORD_KEY]["record"][field] = value

@@ -20,6 +20,7 @@ from kin_nb.replay.format.output_records import (
     read_output_record,
 )
 from kin_nb.replay.recording import unknown_record_sha
+from tests.table import each_row
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of, recording, turn
 
@@ -29,7 +30,7 @@ CARRIED = {"session": {"session": "live"}, "record": {"type": "turn", "turn": 3}
 # One record
 
 
-@pytest.mark.parametrize("record", EVERYTHING.records, ids=lambda record: f"{record.type} {record.seq}")
+@each_row("record", EVERYTHING.records, ids=lambda record: f"{record.type} {record.seq}")
 def test_a_record_is_read_back_equal_with_the_session_that_made_it(record):
     raw = json.loads(json.dumps(carried_of(EVERYTHING, record)))[RECORD_KEY]
     found = read_output_record(1, raw)

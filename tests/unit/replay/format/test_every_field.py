@@ -22,6 +22,7 @@ from kin_nb.replay.playback.locate import embedded_recording
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.edits import at, edit, edits, places, stored
 from tests.unit.replay.everything import EVERYTHING, fields_not_set
 from tests.unit.replay.sessions import LONG, carried_of
@@ -90,10 +91,8 @@ def test_an_edit_of_the_list_of_records_is_named_as_such(what):
             read_recording(nb)
 
 
-@pytest.mark.parametrize(
-    "key", ["format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools"]
-)
-@pytest.mark.parametrize("what", ["changed", "removed", "of another type"])
+@each_row("key", ["format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools"])
+@each_row("what", ["changed", "removed", "of another type"])
 def test_an_edit_of_what_is_true_of_the_whole_session_is_named_as_such(key, what):
     nb = stored()
     edit(nb, what, ("metadata", "kin", key))
@@ -189,7 +188,7 @@ def one_changed(text: str, step: int, within: str) -> Iterator[str]:
             yield f"{text[:place]}{letter}{text[place + 1 :]}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "index"),
     [(number, index) for number, index, *_ in all_records()],
     ids=[name for *_, name in all_records()],
@@ -246,8 +245,8 @@ CARRIERS = {
 }
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("what", ["changed", "removed", "of another type"])
+@each_row("carrier", CARRIERS)
+@each_row("what", ["changed", "removed", "of another type"])
 def test_an_edit_of_a_record_in_an_output_is_named_by_its_cell_turn_and_step(what, carrier):
     make, place = CARRIERS[carrier]
     whole = make()

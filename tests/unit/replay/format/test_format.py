@@ -21,6 +21,7 @@ from kin_nb.replay.format.record_codec import encode_record
 from kin_nb.replay.recording import SessionMeta, step_sha, unknown_record_sha
 from kin_nb.replay.saving.build import ExecutedCell, session_notebook
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import LONG, SESSION, busy_turn, recording, turn
 
 
@@ -369,7 +370,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("what", UNREADABLE)
+@each_row("what", UNREADABLE)
 def test_what_is_no_notebook_is_refused_in_a_sentence(what, tmp_path):
     text, said = UNREADABLE[what]
     path = tmp_path / "bad.ipynb"

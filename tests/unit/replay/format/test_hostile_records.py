@@ -15,6 +15,7 @@ from kin_nb.replay.format.notebook_codec import raw_records, read_recording
 from kin_nb.replay.format.output_records import RECORD_KEY
 from kin_nb.replay.recording import FORMAT, turn_sha
 from kin_nb.replay.saving.build import session_notebook
+from tests.table import each_row
 from tests.unit.replay.edits import stored
 from tests.unit.replay.sessions import carried_of, recording, turn
 
@@ -63,8 +64,8 @@ THROUGH_WHAT_IS_GONE = (
 )
 
 
-@pytest.mark.parametrize("records", [CIRCLE, (ITSELF,), (*CIRCLE, ITSELF), THROUGH_WHAT_IS_GONE])
-@pytest.mark.parametrize("carrier", ["metadata", "outputs"])
+@each_row("records", [CIRCLE, (ITSELF,), (*CIRCLE, ITSELF), THROUGH_WHAT_IS_GONE])
+@each_row("carrier", ["metadata", "outputs"])
 def test_turns_that_go_on_from_each_other_in_a_circle_are_refused(carrier, records):
     """Who follows such a link never ends."""
     whole = recording(*records)
@@ -156,7 +157,7 @@ def test_a_record_without_an_id_is_refused(known_as):
     assert refused(nb).startswith("cell 2, turn")
 
 
-@pytest.mark.parametrize("known_as", ["x" * 70_000, "../../etc/passwd", SEQUENCE, "\ud800", "0"])
+@each_row("known_as", ["x" * 70_000, "../../etc/passwd", SEQUENCE, "\ud800", "0"])
 def test_an_id_is_a_text_like_any_other(known_as):
     whole = recording(turn(1, "a", id=known_as))
     assert read_recording(json.loads(json.dumps(session_notebook(whole)))) == whole
@@ -190,7 +191,7 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("what", SAYS)
+@each_row("what", SAYS)
 def test_what_a_notebook_says_of_itself_is_shown_short_and_never_obeyed(what):
     nb = stored()
     SAYS[what](nb)

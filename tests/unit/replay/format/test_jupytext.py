@@ -18,6 +18,7 @@ from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.saving.build import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn
 
 FORMATS = ["md", "md:myst", "py:percent", "py:light", "Rmd"]
@@ -101,7 +102,7 @@ def test_a_paired_notebook_keeps_its_prompts_and_records(fmt, kernel, tmp_path):
     assert pairing_warnings(nb) == []
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
+@each_row("fmt", FORMATS)
 def test_made_from_a_text_file_again_with_update_it_keeps_its_prompts_and_records(fmt, tmp_path):
     path = saved(tmp_path / "talk.ipynb", PROMPTS)
     before, text = load_notebook(path), text_of(path, fmt)
@@ -111,7 +112,7 @@ def test_made_from_a_text_file_again_with_update_it_keeps_its_prompts_and_record
     assert read_recording(load_notebook(path)) == read_recording(before)
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
+@each_row("fmt", FORMATS)
 def test_made_from_a_text_file_alone_it_keeps_its_prompts_and_says_that_the_records_are_gone(fmt, tmp_path):
     path = saved(tmp_path / "talk.ipynb", PROMPTS)
     before, text = load_notebook(path), text_of(path, fmt)
@@ -122,7 +123,7 @@ def test_made_from_a_text_file_alone_it_keeps_its_prompts_and_says_that_the_reco
         read_recording(load_notebook(path))
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
+@each_row("fmt", FORMATS)
 def test_a_portable_one_keeps_its_recording_without_pairing_too(fmt, tmp_path):
     path = saved(tmp_path / "talk.ipynb", PROMPTS, portable=True)
     before, text = load_notebook(path), text_of(path, fmt)
@@ -131,8 +132,8 @@ def test_a_portable_one_keeps_its_recording_without_pairing_too(fmt, tmp_path):
     assert sources(load_notebook(path)) == sources(before)
 
 
-@pytest.mark.parametrize("kernel", [None, KIN], ids=["python", "kin"])
-@pytest.mark.parametrize("fmt", FORMATS)
+@each_row("kernel", [None, KIN], ids=["python", "kin"])
+@each_row("fmt", FORMATS)
 def test_what_a_format_cannot_hold_is_announced(fmt, kernel):
     """Prompts of awkward lines: each comes back as it was, or the notebook warns."""
     chance, warned = random.Random(19), 0
@@ -180,7 +181,7 @@ def cells(*texts: str, formats: Any, kernel: str = "python3", **jupytext_setting
     return new_notebook(cells=[new_code_cell(text) for text in texts], metadata=metadata)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("formats", "named"),
     [
         ("ipynb,py:sphinx", "py:sphinx"),
@@ -198,7 +199,7 @@ def test_a_format_that_was_not_tested_is_named(formats, named):
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("nb", "said"),
     [
         (cells("x", '%%kin\nadd a """', "%%kin\nan '''", formats="ipynb,md"), ["cells 2, 3 (a triple quote is left open)"]),

@@ -18,6 +18,7 @@ from kin_nb.replay.format.storage import is_recording_cell, sidecar_name
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.edits import at, edit, edits, stored
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of
@@ -41,7 +42,7 @@ def test_it_is_a_schema_and_that_of_the_models_as_they_are():
     )
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+@each_row("example", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_is_valid(example):
     assert faults(json.loads(example.read_text(encoding="utf-8"))) == []
 
@@ -72,7 +73,7 @@ def test_what_a_portable_notebook_has_in_its_cell_is_valid(tmp_path):
     assert faults(body, "Embedded") == []
 
 
-@pytest.mark.parametrize("record", EVERYTHING.records, ids=lambda record: f"{record.type} {record.seq}")
+@each_row("record", EVERYTHING.records, ids=lambda record: f"{record.type} {record.seq}")
 def test_what_an_output_carries_is_valid(record):
     metadata = carried_of(EVERYTHING, record)
     assert faults(metadata["kin_recording"], "Carried") == []
@@ -102,7 +103,7 @@ def test_a_value_of_another_type_is_refused_wherever_it_stands(path):
     assert faults(nb)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "key", "value"),
     [
         ("session", "session", "../../x"),
@@ -138,8 +139,8 @@ def test_what_cells_held_in_format_1_is_refused(what):
     assert faults(nb)
 
 
-@pytest.mark.parametrize("record", EVERYTHING.records, ids=lambda record: f"{record.type} {record.seq}")
-@pytest.mark.parametrize("field", ["id", "type", "sha"])
+@each_row("record", EVERYTHING.records, ids=lambda record: f"{record.type} {record.seq}")
+@each_row("field", ["id", "type", "sha"])
 def test_a_record_without_id_type_or_hash_is_refused(record, field):
     carried = carried_of(EVERYTHING, record)["kin_recording"]
     assert faults(carried["record"], "Record") == []

@@ -43,6 +43,7 @@ from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import tool_call
+from tests.table import each_row
 from tests.unit.replay.sessions import LONG, recording, turn, undo
 
 UNDO, CLEAR = "undo", "clear"
@@ -85,7 +86,7 @@ def sent(book: Book) -> list[str]:
 BASE = ("x", "y")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("a", "b", "how", "events", "goes_on"),
     [
         ((), (), "same", "", "x y"),
@@ -212,7 +213,7 @@ def changed(whole: Recording, n: int, **fields) -> Recording:
     return replace(whole, records=tuple(records))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("n", "fields", "says"),
     [
         (
@@ -352,7 +353,7 @@ def joined(base, a, b) -> list[str]:
     return [cell["source"].replace("**Merged:**", "!").partition(" ")[0] for cell in merged.nb["cells"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "a", "b", "cells"),
     [
         ("x y", "x y", "x y", "x y"),

@@ -15,6 +15,7 @@ from kin_nb.replay.cell_keys import flow_key
 from kin_nb.replay.playback.binding import MissingVariables, missing_variables, used_names, without_outputs
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import carried_of, recording, turn
 
 
@@ -59,7 +60,7 @@ def sources(found: MissingVariables | None) -> list[str]:
     return [part.source for part in found.code] if found is not None else []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "used"),
     [
         ("print(clean)", "clean print"),
@@ -95,9 +96,7 @@ def test_names_that_a_cell_looks_up_before_it_binds_them(source, used):
     assert used_names(source) == set(used.split())
 
 
-@pytest.mark.parametrize(
-    "source", ["(" * 500, "x" + ".x" * 100_000, "if a: 1\n" + "elif a: 1\n" * 5000, "a\0b", "\ud800"]
-)
+@each_row("source", ["(" * 500, "x" + ".x" * 100_000, "if a: 1\n" + "elif a: 1\n" * 5000, "a\0b", "\ud800"])
 def test_a_cell_that_cannot_be_parsed_is_read_by_its_words(source):
     assert used_names(f"{source}\nclean") >= {"clean"}
 
@@ -116,7 +115,7 @@ def test_what_is_there_is_not_missing(present):
     assert names(found) == tuple(name for name in "ab" if name not in present.split())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cell",
     [
         "a = 2\na",
@@ -203,7 +202,7 @@ def test_code_that_did_not_run_binds_nothing(status):
     assert missing(front_end(recording(asked(1, ran("a = 1", "a", status=status))), "a")) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limits", "timeout"), [((5,), 5), ((5, 7), 12), ((5, None), None), ((True,), None), (("9",), None), ((-1,), None)]
 )
 def test_the_time_limit_is_that_of_all_calls_together(limits, timeout):
@@ -216,7 +215,7 @@ def test_the_time_limit_is_that_of_all_calls_together(limits, timeout):
     assert [part.timeout for part in found.code] == [timeout]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cell", "chooses"),
     [
         ("%kin mode auto-approve", True),

@@ -13,6 +13,7 @@ from kin_nb.replay.book import Book, CellEntry
 from kin_nb.replay.cell_keys import cell_key, command_key, flow_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.playback.player import Playback
+from tests.table import each_row
 from tests.unit.replay.sessions import turn, undo
 
 # The notebook's cells, from top to bottom: `A` a cell with that text that was answered; `A:x` the same with the id x;
@@ -140,7 +141,7 @@ def run(playback: Playback, word: str) -> str:
     return ",".join(str(each.seq) for each in shown) + "*" * by_another
 
 
-@pytest.mark.parametrize("row", TABLE)
+@each_row("row", TABLE)
 def test_what_each_cell_plays(row):
     cells, ran, expected = TABLE[row]
     playback = Playback(page(cells))

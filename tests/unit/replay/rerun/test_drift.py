@@ -10,11 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.rerun.rules import built_in_rules
+from tests.table import each_row
 
 TABLE = [json.loads(line) for line in (Path(__file__).parent / "drift_table.jsonl").read_text().splitlines()]
 
@@ -31,7 +30,7 @@ def pair(row: dict[str, Any]) -> tuple[RecordedCall, RecordedCall]:
     return tuple(RecordedCall(**{**each, **row.get(f, {})}) for each, f in ((recorded, "then"), (actual, "now")))
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row['kind']}: {row['program']}: {row['why']}")
+@each_row("row", TABLE, ids=lambda row: f"{row['kind']}: {row['program']}: {row['why']}")
 def test_how_two_results_of_a_call_compare(row):
     drift = compare_call(*pair(row))
     assert (drift.kind, drift.rules) == (row["kind"], tuple(row.get("rules", ())))
@@ -39,13 +38,13 @@ def test_how_two_results_of_a_call_compare(row):
     assert "\n" not in drift.detail
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if row["kind"] == "equivalent"], ids=lambda row: row["why"])
+@each_row("row", [row for row in TABLE if row["kind"] == "equivalent"], ids=lambda row: row["why"])
 def test_what_is_equivalent_is_so_the_other_way_round(row):
     swapped = {**row, "recorded": row["actual"], "actual": row["recorded"]}
     assert compare_call(*pair(swapped)).kind == "equivalent"
 
 
-@pytest.mark.parametrize("name", [rule.name for rule in built_in_rules()])
+@each_row("name", [rule.name for rule in built_in_rules()])
 def test_every_rule_has_a_pair_that_is_equivalent_and_near_ones_that_are_not(name):
     assert [row for row in TABLE if name in row.get("rules", ())]
     assert len([row for row in TABLE if row.get("near") == name]) >= 2
@@ -96,7 +95,7 @@ DETAILS = {
 }
 
 
-@pytest.mark.parametrize("what", DETAILS)
+@each_row("what", DETAILS)
 def test_the_detail_names(what):
     row, says = DETAILS[what]
     assert compare_call(*pair({"command": "make", "recorded": "a", "actual": "a", **row})).detail == says

@@ -17,6 +17,7 @@ from kin_nb.replay.rerun.drift import MATCHING, compare_call
 from kin_nb.replay.rerun.patterns import Pattern
 from kin_nb.replay.rerun.rules import OPAQUE, built_in_rules, command_programs
 from kin_nb.replay.runner.run_environment import RECORDED_ENVIRONMENT
+from tests.table import each_row
 
 RULES = built_in_rules()
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "comparing-runs.md"
@@ -69,7 +70,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("line", NAMED)
+@each_row("line", NAMED)
 def test_the_programs_that_a_line_names(line):
     names = {name for name in command_programs(line) if re.fullmatch(r"[\w.-]+", name)}
     assert names == NAMED[line]
@@ -101,7 +102,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@each_row("what", HOSTILE)
 def test_every_rule_reads_hostile_text_to_its_end(what):
     for rule in RULES:
         Pattern(rule.pattern, rule.compare).apply((HOSTILE[what], HOSTILE[what][::-1]))
@@ -196,7 +197,7 @@ def assert_no_false_alarm(tmp_path: Path, what: str, command: str) -> None:
     )
 
 
-@pytest.mark.parametrize("what", QUICK)
+@each_row("what", QUICK)
 def test_a_program_that_runs_twice_in_two_places_gives_no_alarm(what, tmp_path):
     assert_no_false_alarm(tmp_path, what, QUICK[what])
 

@@ -13,6 +13,7 @@ from kin_nb.core.config import MCPStdio
 from kin_nb.core.records import RecordedCall
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.stubs import NO_SUCH_TOOL, SERVERS_VARIABLE, configured_servers
+from tests.table import each_row
 from tests.unit.replay.rerun.test_rerun import YES, Again, asking, bash, changed, refused
 
 
@@ -87,7 +88,7 @@ def test_servers_are_those_of_the_variable_as_the_setting_has_them():
     assert configured_servers({}) == configured_servers({SERVERS_VARIABLE: " "}) == []
 
 
-@pytest.mark.parametrize("text", ["git", "{}", "[1]", '[{"name": "git"}]', '[{"command": "x"}]', "[" * 100_000])
+@each_row("text", ["git", "{}", "[1]", '[{"name": "git"}]', '[{"command": "x"}]', "[" * 100_000])
 def test_what_is_no_list_of_servers_is_one_error_that_says_how_to_write_them(text):
     with pytest.raises(
         ReplayError,

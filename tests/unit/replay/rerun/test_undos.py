@@ -35,6 +35,7 @@ from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import Drift
 from kin_nb.replay.rerun.turn_replayer import RunState, TurnReplayer, compare_undo, replay_undo
 from kin_nb.replay.saving.build import ExecutedCell, session_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import LONG, recording, turn, undo
 
 
@@ -108,7 +109,7 @@ def test_an_undo_that_no_cell_holds_is_not_written(undone):
         write_recording(nb, held, undone)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "kernel", "command"),
     [
         ("%kin undo", "python3", "undo 1"),
@@ -165,7 +166,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each_row("name", PAGES)
 def test_saving_leaves_each_cell_where_it_is_and_it_shows_its_last_run(name):
     """`wanted`: the cells, where one has to be added; else as they were."""
     cells, records, wanted = PAGES[name]

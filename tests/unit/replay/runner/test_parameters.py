@@ -9,6 +9,7 @@ from nbformat import validate
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kin_nb.replay.runner.options import inject_parameters, is_name, parse_value
+from tests.table import each_row
 
 HEAD = "%load_ext kin_nb\n%kin replay a@0123456789ab"
 
@@ -40,7 +41,7 @@ def test_a_number_that_has_no_literal_is_still_that_number(text):
     assert not math.isfinite(namespace["x"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cells", "at"),
     [
         ([cell(HEAD), cell("a"), cell("x = 1", "parameters"), cell("b")], 3),
@@ -87,8 +88,6 @@ def test_the_notebook_stays_valid_with_and_without_cell_ids(minor):
     validate(nb)
 
 
-@pytest.mark.parametrize(
-    ("name", "fine"), [("x", True), ("größe", True), ("class", False), ("a b", False), ("1x", False)]
-)
+@each_row(("name", "fine"), [("x", True), ("größe", True), ("class", False), ("a b", False), ("1x", False)])
 def test_only_what_a_cell_can_set_is_a_name(name, fine):
     assert is_name(name) is fine

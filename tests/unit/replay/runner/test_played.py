@@ -16,6 +16,7 @@ from kin_nb.replay.runner.confined import (
     play_and_report,
 )
 from kin_nb.replay.saving.preflight import Preflight
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn
 
 READ = Preflight(((3, "a.csv does not exist"), (6, "no cell above it defines `x`")), ("Cell 4 never ran here.",))
@@ -23,7 +24,7 @@ GONE = CellFailure("FileNotFoundError", "[Errno 2] No such file or directory: 's
 GIT_LOG = "Command '['git', 'log']' returned non-zero exit status 128."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failure", "says"),
     [
         (CellFailure("gaierror", "[Errno -3] Temporary failure in name resolution"), "needs the network"),

@@ -12,6 +12,7 @@ from kin_nb.replay.playback.locate import examples_folder, is_shipped
 from kin_nb.replay.runner.compare_outputs import compare_cells
 from kin_nb.replay.runner.results import CallResult, CellResult, ReplayReport, call_results, not_applied, turn_results
 from kin_nb.replay.runner.run_environment import scratch_notice
+from tests.table import each_row
 from tests.unit.replay.sessions import busy_turn, recording
 
 
@@ -37,7 +38,7 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize("what", CODES)
+@each_row("what", CODES)
 def test_exit_code(what):
     kinds, cells, error, code = CODES[what]
     assert report(kinds, cells, error).exit_code == code
@@ -53,7 +54,7 @@ LENIENT = {
 }
 
 
-@pytest.mark.parametrize("what", LENIENT)
+@each_row("what", LENIENT)
 def test_exit_code_where_only_effects_count(what):
     kinds, cells, code = LENIENT[what]
     lenient = replace(report(kinds, cells), fail_on="effect")
@@ -168,7 +169,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("what", CELLS)
+@each_row("what", CELLS)
 def test_how_stored_and_new_outputs_compare(what):
     before, after, status, detail = CELLS[what]
     stored, new = new_notebook(cells=[before]), new_notebook(cells=[after])

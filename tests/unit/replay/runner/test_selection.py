@@ -8,6 +8,7 @@ from nbformat import v4
 
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.runner.options import output_folders, select_notebooks
+from tests.table import each_row
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def test_of_a_pattern_ordinary_notebooks_are_left_out_and_those_that_lost_their_
     assert names(ordinary) == ["ordinary.ipynb"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "broken",
     [
         b"",

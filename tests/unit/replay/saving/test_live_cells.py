@@ -7,10 +7,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.user_cells import drop_commands, drop_unplayable
+from tests.table import each_row
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "kept"),
     [
         ("%kin live", False),
@@ -50,7 +51,7 @@ UNDONE = undo(FIRST, cell_id="c")
 TALK = recording(FIRST, UNDONE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cell", "kept"),
     [
         (carrying("%kin undo", UNDONE), True),

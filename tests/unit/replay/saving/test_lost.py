@@ -21,6 +21,7 @@ from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.overwrite_guard import missing_records
 from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, without_results
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
@@ -50,7 +51,7 @@ def redacted(talk: Recording, pattern: str = "ACME") -> Recording:
     return clean_notebook(empty_notebook(), talk, NotebookRedactor((re.compile(pattern),)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "ours",
     {
         "as it was": TALK,

@@ -7,9 +7,8 @@ import random
 import re
 from html.parser import HTMLParser
 
-import pytest
-
 from kin_nb.replay.saving.markup import clean_markup
+from tests.table import each_row
 
 WORDS = ("R&D's key", "O'Brien", 'x<y "z" 7')
 OTHERS = ("", " ", "a &b ", " < ", "> ", "it's ", '"q" ', "&amp;", "x=")
@@ -90,7 +89,7 @@ def test_of_any_page_a_reader_sees_all_but_what_goes_and_where_nothing_does_it_i
     assert 500 < changed < 2000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "cleaned"),
     [
         ("<td>R&amp;D's key</td>", "<td>-</td>"),
@@ -109,7 +108,7 @@ def test_what_reads_as_a_match_goes_and_the_markup_around_it_stays(page, cleaned
     assert clean_markup(clean(page), clean) == cleaned
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [
         *("<a ", '<a b="', "<a b='\"", "<", "<!--", "<script>", "<a =", "</", "&lt;p q=&quot;", "&#3"),
@@ -134,7 +133,7 @@ def without_secret(text: str) -> str:
     return text.replace(SECRET, "-")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "text"),
     [
         ("log<i>in</i>: hun<b>ter22</b> now", "login: - now"),
@@ -164,7 +163,7 @@ def test_a_page_in_which_markup_splits_what_goes_becomes_its_text(page, text):
     assert clean_markup(page, without_secret) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "cleaned"),
     [
         ("<i TITLE=hunter&#50;2 Title='x&amp;hunter22'>x</i>", '<i TITLE="-" Title="x&amp;-">x</i>'),
@@ -197,7 +196,7 @@ def test_nothing_that_goes_is_left_in_attributes_comments_programs_and_broken_ma
     assert cleaned is None or after == cleaned
 
 
-@pytest.mark.parametrize(
+@each_row(
     "page",
     [
         "<table><tr><td>hun</td><td>ter22</td></tr></table>",

@@ -7,6 +7,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.preflight import Preflight, check_cells
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn
 
 
@@ -21,7 +22,7 @@ def notes_on(tmp_path, *sources: str, **more) -> list[str]:
     return check_cells(nb, tmp_path).lines()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "import pandas as pd\ndf = pd.read_csv('data.csv')",
@@ -38,7 +39,7 @@ def test_a_file_that_is_not_there_is_named_with_its_cell(tmp_path, code):
     assert notes_on(tmp_path, "x = 1", code) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "before",
     [
         "open('data.csv', 'w').write('a')",
@@ -55,7 +56,7 @@ def test_a_file_that_a_cell_above_may_have_made_is_not_missed(tmp_path, before):
     assert notes_on(tmp_path, before, "text = open('data.csv').read()") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "open('https://localhost/data.csv')",
@@ -76,7 +77,7 @@ def test_a_name_that_no_cell_above_defines_is_named_once(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "print([n * n for n in range(3)], _, In, get_ipython())",
@@ -137,7 +138,7 @@ def test_code_that_is_no_python_is_named(tmp_path):
     assert line.startswith("A replay stops at cell 3: invalid syntax")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sources",
     [
         ("%time df = 1", "df"),
@@ -183,7 +184,7 @@ def test_a_module_that_is_not_installed_is_named_and_not_imported(tmp_path):
     assert notes_on(tmp_path, "import not_here.at_all as n, json") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sources",
     [
         ("import sys\nsys.path.append('src')", "import not_here"),

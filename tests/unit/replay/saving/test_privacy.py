@@ -36,6 +36,7 @@ from kin_nb.replay.saving import privacy
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, known_secrets, without_results
+from tests.table import each_row
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 ACME = re.compile(r"ACME-\d+")
@@ -217,8 +218,8 @@ def test_secrets_are_counted_and_never_shown():
     assert cleaner.report()[:-1] == ["Redacted:", "  cell 1: 2 secrets"]
 
 
-@pytest.mark.parametrize("kind", FORMS)
-@pytest.mark.parametrize("output_type", ["display_data", "execute_result"])
+@each_row("kind", FORMS)
+@each_row("output_type", ["display_data", "execute_result"])
 def test_a_secret_goes_from_every_form_of_what_a_cell_showed(kind, output_type):
     output = new_output(output_type, {kind: FORMS[kind], "image/png": "QUNNRS0x"})
     nb = new_notebook(cells=[new_code_cell("look()", id="py", outputs=[output])])
@@ -270,7 +271,7 @@ def test_what_is_no_text_stays_as_it_is(kind):
     assert nb["cells"][0]["outputs"][0]["data"] == {kind: "ACME-1"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "clean"),
     [
         ({"text/html": "<td>R&amp;D-7 &amp; more</td>"}, {"text/html": f"<td>{REDACTED} &amp; more</td>"}),
@@ -322,8 +323,8 @@ def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_pr
     assert clean.turns[0].calls[0].output == f"found {REDACTED}"
 
 
-@pytest.mark.parametrize("pattern", ["kin", "x", r"\n", ".", r"\w+", "replay", "undo", "%"])
-@pytest.mark.parametrize("portable", [False, True])
+@each_row("pattern", ["kin", "x", r"\n", ".", r"\w+", "replay", "undo", "%"])
+@each_row("portable", [False, True])
 def test_whatever_a_pattern_matches_the_notebook_goes_on_loading_and_playing(pattern, portable):
     turns = turn(1, "Fix x in kin"), turn(2, "more", options="--mode plan")
     talk = recording(*turns, undo(turns[1], to=turns[0]))
@@ -366,7 +367,7 @@ def test_code_that_was_changed_is_named_and_text_and_prompts_are_not():
     assert text_only.report() == ["Redacted:", "  cell 1: 1 match of ACME-\\d+"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "thought"),
     [
         ("Müller", "see Müller"),

@@ -18,6 +18,7 @@ from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.prompt_cells import describe_unanswered, unanswered_cells
+from tests.table import each_row
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 
@@ -157,8 +158,8 @@ MOVES: dict[str, SessionRecord] = {
 }
 
 
-@pytest.mark.parametrize("where", ["its cell", "a cell whose output carries it", "no cell"])
-@pytest.mark.parametrize("move", MOVES)
+@each_row("where", ["its cell", "a cell whose output carries it", "no cell"])
+@each_row("move", MOVES)
 def test_a_cell_that_moved_the_conversation_keeps_its_record_and_its_card(move, where):
     record = MOVES[move]
     talk = recording(FIRST, record, turn(3, "On.", cell_id="b"))

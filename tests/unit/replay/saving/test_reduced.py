@@ -18,6 +18,7 @@ from kin_nb.replay.saving.build import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import NotebookRedactor, clean_notebook, without_results
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import LONG, recording, turn
 
 PUT_BACK = (
@@ -91,7 +92,7 @@ def test_another_pattern_that_leaves_some_of_it_is_not_enough(tmp_path, patterns
         written(tmp_path, redacted(TALK, *patterns))
 
 
-@pytest.mark.parametrize("patterns", [["ACME"], ["ACME", "at 5"], ["ACME( at)?"], ["[A-Z]{4}.*"], [".+"]])
+@each_row("patterns", [["ACME"], ["ACME", "at 5"], ["ACME( at)?"], ["[A-Z]{4}.*"], [".+"]])
 def test_the_same_pattern_or_one_that_takes_out_more_is(tmp_path, patterns):
     path = written(tmp_path, redacted(TALK, "ACME"))
     written(tmp_path, redacted(TALK, *patterns))

@@ -18,6 +18,7 @@ from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import LARGE_BYTES, SaveOptions, describe_files, parse_save
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import LONG, carried_of, recording, turn
 
 SIDECAR, PORTABLE = SaveOptions(sidecar=True), SaveOptions(portable=True)
@@ -221,7 +222,7 @@ def test_the_save_line_takes_a_path_and_options_in_any_order():
     assert parse_save("") == (None, SaveOptions())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "message"),
     [
         ("--redact '('", "is not a valid regular expression"),
