@@ -46,7 +46,7 @@ def exclude_from_text(nb: Any) -> None:
 
 
 def pairing_warnings(nb: Any) -> list[str]:
-    """What reading the paired text file back would lose, and a way out; empty where nothing is paired or lost.
+    """Return warnings about what reading the paired text file would lose, and what to do; empty if nothing is lost.
 
     A pairing that only a jupytext.toml names is not seen here.
     """
@@ -73,7 +73,7 @@ def pairing_warnings(nb: Any) -> list[str]:
 
 
 def _losses(nb: Any, settings: dict[str, Any], fmt: str, *, kin: bool) -> Iterator[tuple[str, str]]:
-    """(cells, why): `cells 3, 5`, `a triple quote is left open`."""
+    """Yield (cells, reason), such as (`cells 3, 5`, `a triple quote is left open`)."""
     as_comments = set(_words(settings, "custom_cell_magics")) - set(_words(settings, "custom_language_magics"))
     if fmt == _MARKDOWN and not kin and "kin" in as_comments:
         yield "prompts", "custom_cell_magics names kin"
@@ -85,7 +85,7 @@ def _losses(nb: Any, settings: dict[str, Any], fmt: str, *, kin: bool) -> Iterat
 
 
 def _leaves_quote_open(source: str) -> bool:
-    """Whether a triple quote is not closed, as jupytext reads quotes: it takes the cells below for part of the string."""
+    """Whether a triple quote is not closed for jupytext, which then reads the cells below as part of the string."""
     triple = ""
     for line in source.split("\n"):
         single, last = "", -1
@@ -125,7 +125,7 @@ _PYTHON_CELLS: _Loss = (
 
 
 def _paired(formats: Any) -> Iterator[str]:
-    """Names like `py:percent` in `ipynb,scripts///nb.py:percent`, without those of notebooks."""
+    """Return the text formats, such as `py:percent` in `ipynb,scripts///nb.py:percent`."""
     named = formats.replace(";", ",").split(",") if isinstance(formats, str) else []
     for each in dict.fromkeys(named):
         path, _, kind = each.strip().rpartition("/")[2].partition(":")

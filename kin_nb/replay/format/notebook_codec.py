@@ -53,7 +53,7 @@ _KEYS = frozenset(
 
 @dataclass(frozen=True)
 class SavedRecording:
-    """`recording`: verified. `records_by_cell`: by the index of a cell, the records in its metadata, in their order there.
+    """A verified recording. `records_by_cell`: by the index of a cell, the records in its metadata, in order.
 
     `unknown_records`: the same of records of a later version, as JSON texts.
     """
@@ -64,7 +64,7 @@ class SavedRecording:
 
 
 def read_recording(nb: Any) -> Recording:
-    """The recording in `nb` (as load_notebook gives it, or a NotebookNode), every hash checked.
+    """Read and verify the recording in `nb` (as load_notebook returns it, or a NotebookNode).
 
     Raises NoRecordingError when there is none, RecordingError when anything was edited, is missing or was written by a
     later format: the text names the cell (counted from 1 among all cells), turn, step and, where it shows, the field.
@@ -74,7 +74,7 @@ def read_recording(nb: Any) -> Recording:
 
 
 def read_saved(nb: Any) -> SavedRecording:
-    """The same, with the cells that hold it. Raises as read_recording."""
+    """Read the recording and the cells that hold it. Raises as read_recording."""
     kin = _checked(nb)
     meta = _meta(kin)
     later = next(iter(_later(kin)), "")
@@ -110,7 +110,7 @@ def read_saved(nb: Any) -> SavedRecording:
 
 
 def _ids(saved: SavedRecording) -> Iterator[tuple[int, str, str]]:
-    """(index of a cell, id, what a person calls it) of each record in a cell."""
+    """Yield (index of the cell, id, label) for each record in a cell."""
     for index, records in saved.records_by_cell.items():
         yield from ((index, record.id, record_label(record)) for record in records)
     for index, texts in saved.unknown_records.items():
@@ -123,7 +123,7 @@ def _label_of_other(other: dict[str, Any]) -> str:
 
 
 def write_recording(nb: Any, held: Mapping[int, Sequence[SessionRecord]], recording: Recording) -> None:
-    """Put `recording` into `nb` in place of whatever recording it held: each record into the cells that `records_by_cell` names.
+    """Write `recording` into `nb`, each record into the cells that `records_by_cell` names, in place of an earlier one.
 
     Raises RecordingError for a record that no cell holds.
     """
@@ -147,7 +147,7 @@ def write_recording(nb: Any, held: Mapping[int, Sequence[SessionRecord]], record
 
 
 def raw_records(nb: Any) -> Iterator[tuple[int, Any]]:
-    """Each record in the metadata of a cell, unchecked, with the cell's index."""
+    """Yield each record in the metadata of a cell, unverified, with the cell's index."""
     for index, cell in enumerate(nb["cells"]):
         kin = cell["metadata"].get("kin")
         records = kin.get(RECORDS_KEY) if isinstance(kin, dict) else None
@@ -156,7 +156,7 @@ def raw_records(nb: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _was_cleaned(nb: Any) -> bool:
-    """Whether cells that ask, or move the conversation, are here and nothing is recorded in any, in outputs neither.
+    """Whether prompt cells exist and none has a record, in metadata or outputs: a tool removed them.
 
     Else the cells that were saved were deleted, and those that are here were answered since.
     """
@@ -165,7 +165,7 @@ def _was_cleaned(nb: Any) -> bool:
 
 
 def claimed_identity(nb: Any) -> tuple[str, str]:
-    """(session, digest) as the notebook's metadata claims, nothing checked; "" where there is none."""
+    """Return (session, digest) from the notebook's metadata, unverified; "" if missing."""
     kin = nb["metadata"].get("kin")
     claims = [kin.get(key) if isinstance(kin, dict) else None for key in ("session", "digest")]
     session, digest = (claim if isinstance(claim, str) else "" for claim in claims)
@@ -173,13 +173,13 @@ def claimed_identity(nb: Any) -> tuple[str, str]:
 
 
 def replayed_session(nb: Any) -> str:
-    """The session that a `%kin replay` cell names, "" where there is none."""
+    """Return the session that a `%kin replay` cell names; "" without such a cell."""
     found = (_REPLAY.search(cell["source"]) for cell in nb["cells"])
     return next((match["session"] for match in found if match), "")
 
 
 def first_differing_field(one: SessionRecord, other: SessionRecord) -> str:
-    """The first field in which two records of one id differ, dotted, items counted from 1; "type" for two types."""
+    """Return the first field that differs in two records of one id, dotted, items from 1; "type" for different types."""
     if type(one) is not type(other):
         return "type"
     return _differing(one.model_dump(), other.model_dump())
@@ -197,7 +197,7 @@ def _differing(one: Any, other: Any) -> str:
 
 
 def _checked(nb: Any) -> dict[str, Any]:
-    """`kin` in the notebook's metadata. Raises RecordingError where it is none of this format."""
+    """Return `kin` from the notebook's metadata. Raises RecordingError if it is not of this format."""
     conflict = describe_merge_conflict(nb)
     if conflict:
         raise RecordingError(conflict)
@@ -215,7 +215,7 @@ def _checked(nb: Any) -> dict[str, Any]:
 
 
 def read_cells(nb: Any, meta: SessionMeta) -> SavedRecording:
-    """Each record by itself, and that those of one id are equal."""
+    """Read the records of cells: verify each one, and that records of one id are equal."""
     common, sidecar = stored_texts(nb["metadata"].get("kin")), claimed_sidecar(nb)
     held: dict[int, list[SessionRecord]] = {}
     others: dict[int, list[str]] = {}
@@ -314,7 +314,7 @@ def _other_json(other: dict[str, Any], blobs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _home(nb: Any, known_as: str, held: Mapping[int, Sequence[SessionRecord]]) -> int:
-    """The cell where a later version's record goes: where it is, else the cell of the last record, else the last cell."""
+    """Return the cell for a later version's record: its own, else that of the last record, else the last cell."""
     for index, raw in raw_records(nb):
         value = {key: item for key, item in raw.items() if key != "sha"} if isinstance(raw, dict) else {}
         if value and known_as in (value.get("id"), str(raw.get("sha"))[:SHORT_SHA]):

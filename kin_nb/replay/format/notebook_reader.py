@@ -29,7 +29,7 @@ _LAST = re.compile(r"^>>>>>>> remote$", re.MULTILINE)
 
 
 def describe_merge_conflict(nb: Any) -> str:
-    """Where the first conflict is that a merge left, and what to do; "" when there is none."""
+    """Describe the first conflict that a merge left, and what to do; "" if there is none."""
     for number, cell in enumerate(nb["cells"], 1):
         left = _left(cell)
         if left:
@@ -56,13 +56,13 @@ def _said(where: str) -> str:
 
 
 def describe_other_format(found: object, wrote: object) -> str:
-    """The sentence about a recording in another format, `found`, by the version `wrote`."""
+    """Describe a recording in another format, `found`, that the version `wrote` saved."""
     what = "Use that version" if isinstance(found, int | float) and found < FORMAT else "Update kin_nb"
     return f"Recorded in format {shortened(found)} by kin_nb {shortened(wrote)}; this version reads format {FORMAT}.\n{what}."
 
 
 def reject_unknown_fields(where: str, raw: Any, known: Record, wrote: str) -> None:
-    """Raises LaterFormatError when `raw`, of which `known` was read, has a field that `known` has not.
+    """Raise LaterFormatError if `raw` has a field that `known`, which was read from it, does not have.
 
     Hashes cover known fields alone, so a field that was added by hand looks the same.
     """
@@ -80,12 +80,12 @@ def unknown_field_error(where: str, field: str, wrote: str) -> LaterFormatError:
 
 
 def shortened(value: object) -> str:
-    """What a file says of itself, on a line with our words: it may be of any length, and hold what a terminal obeys."""
+    """Shorten a value of a file for one line of a message: it may be long, and have control characters."""
     return one_line(str(value), 80)
 
 
 def _later_field(raw: Any, known: Any) -> str:
-    """The first field of `raw` that `known` has not, dotted; "" when there is none."""
+    """Return the first field of `raw` that `known` does not have, dotted; "" if there is none."""
     if isinstance(raw, list) and isinstance(known, tuple):
         return next((found for pair in zip(raw, known, strict=False) if (found := _later_field(*pair))), "")
     if not isinstance(raw, dict) or not isinstance(known, Record):
@@ -105,7 +105,7 @@ _WITH_IDS = 5
 
 
 def normalize(nb: Any) -> None:
-    """Put in what scripts and front ends leave out, and take out ids that are none. No text of a person changes."""
+    """Add fields that scripts and front ends omit, and remove invalid ids. Texts do not change."""
     for cell in nb["cells"]:
         # one that is an object is what a merge left, and named as that by who reads the recording
         if "id" in cell and not isinstance(cell["id"], dict) and not is_cell_id(cell["id"]):
@@ -137,7 +137,7 @@ def _complete_kernel(metadata: Any) -> None:
 
 
 def check_valid(nb: Any, name: str) -> None:
-    """Raises UnreadableNotebookError when `nb` could not be saved as nbformat 4.5 (or its own, later minor version).
+    """Raise UnreadableNotebookError if `nb` could not be saved as nbformat 4.5 (or its own, later minor version).
 
     Whatever its ids: saving gives each cell one.
     """
@@ -155,12 +155,12 @@ def check_valid(nb: Any, name: str) -> None:
 
 
 def is_cell_id(value: object) -> bool:
-    """Whether nbformat takes it for a cell's id."""
+    """Whether nbformat accepts the value as a cell id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def _place(path: list[str | int]) -> str:
-    """`["cells", 1, "outputs", 0, "text"]` is `cell 2, outputs.1.text: `."""
+    """Format a path: `["cells", 1, "outputs", 0, "text"]` gives `cell 2, outputs.1.text: `."""
     dotted = [str(part + 1 if isinstance(part, int) else part) for part in path]
     if path[:1] == ["cells"] and len(path) > 1:
         dotted = [f"cell {dotted[1]}", *dotted[2:]]
@@ -175,7 +175,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|"', re.DOTALL)
 
 
 def load_notebook(path: Path, max_bytes: int = MAX_BYTES) -> Any:
-    """The notebook at `path` as plain JSON values, each cell's source joined to one text (`as_node` for the rest).
+    """Load the notebook at `path` as plain JSON values, with each cell's source as one text (see also `as_node`).
 
     Its recording is in metadata, wherever the file keeps it: in a sidecar, or in a cell. Raises
     UnreadableNotebookError when it is missing, no regular file, over `max_bytes`, nested over 200 levels, truncated, no
@@ -195,7 +195,7 @@ def _read_beside(path: Path, name: str) -> str:
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
-    """The file's text. Raises UnreadableNotebookError; a FIFO or device is refused before it is opened."""
+    """Read a file's text. Raises UnreadableNotebookError; a FIFO or device is refused before it is opened."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -217,7 +217,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
 
 
 def parse_notebook(text: str, name: str) -> Any:
-    """As load_notebook, from text, without a sidecar; `name` is for the message."""
+    """Load a notebook from text, without a sidecar; `name` is for messages. Otherwise as load_notebook."""
     value = _json(text, name)
     _check_shape(value, name)
     for cell in value["cells"]:
@@ -228,7 +228,7 @@ def parse_notebook(text: str, name: str) -> Any:
 
 
 def as_node(nb: Any, name: str = "the notebook") -> Any:
-    """A copy of `nb` as nbformat's NotebookNode, its outputs' texts joined too: what writing and nbclient need.
+    """Copy `nb` to nbformat's NotebookNode, with the texts of outputs joined, for writing and nbclient.
 
     Apart from loading, because importing nbformat takes a while and playback needs none of it. Raises
     UnreadableNotebookError, naming the cell, when nbformat would not write it, for more than a missing id, count or output.

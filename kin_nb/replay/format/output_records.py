@@ -27,7 +27,7 @@ MAX_BACKUP_CHARACTERS = 8_000_000
 
 
 def output_metadata(record: SessionRecord, meta: SessionMeta) -> dict[str, Any]:
-    """Metadata for the output that carries `record`; empty for one of more than MAX_CHARACTERS."""
+    """Return metadata for the output that holds `record`; empty for a record of more than MAX_CHARACTERS."""
     blobs: dict[str, Any] = {}
     made = encode_record(record, blobs)
     size = sum(len(str(text)) for text in blobs.values()) + len(str(made))
@@ -37,7 +37,7 @@ def output_metadata(record: SessionRecord, meta: SessionMeta) -> dict[str, Any]:
 
 
 def raw_output_records(cell: Any) -> Iterator[dict[str, Any]]:
-    """What the outputs of `cell` carry, unchecked."""
+    """Yield the records in the outputs of `cell`, unverified."""
     for output in cell.get("outputs", []):
         metadata = output.get("metadata")
         found = metadata.get(RECORD_KEY) if isinstance(metadata, dict) else None
@@ -55,7 +55,7 @@ class OutputRecord:
 
 
 def read_output_record(cell: int, raw: dict[str, Any]) -> OutputRecord:
-    """`raw`, which an output of cell number `cell`, from 1, carries. Raises RecordingError naming what was changed."""
+    """Verify `raw`, a record in an output of cell number `cell`, from 1. Raises RecordingError, which names the change."""
     where = f"cell {cell}, {RECORD_KEY}.session"
     try:
         meta = SessionMeta.model_validate(raw.get("session"))
@@ -71,7 +71,7 @@ def read_output_record(cell: int, raw: dict[str, Any]) -> OutputRecord:
 
 
 def backup_metadata(nb: Any, before: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
-    """Metadata for an output of `nb`: what the cells carry, what is kept of those that are there, and what was known `before`.
+    """Return the backup for an output of `nb`: the records in outputs, in the earlier backup, and those known `before`.
 
     A record as it is in `nb` counts.
     """
@@ -93,7 +93,7 @@ def backup_metadata(nb: Any, before: Iterable[dict[str, Any]] = ()) -> dict[str,
 
 
 def record_id(carried: dict[str, Any]) -> str:
-    """The id of a record, unchecked; of one without, all of it."""
+    """Return the id of a record, unverified; for a record without one, all of its text."""
     record = carried.get("record")
     named = record.get("id") if isinstance(record, dict) else None
     return named if isinstance(named, str) else str(record)

@@ -48,7 +48,7 @@ TYPES = ("turn", *_MOVED)
 
 
 def encode_record(record: SessionRecord, blobs: dict[str, Any]) -> dict[str, Any]:
-    """As it is stored, with its hash; long texts go to `blobs`."""
+    """Encode a record with its hash; long texts go to `blobs`."""
     if not isinstance(record, TurnRecord):
         return {**encode_value(move_fields(record), blobs), "sha": record_sha(record)}
     fields = json.loads(canonical_json(record.model_dump(exclude={"steps"}, exclude_defaults=True)))
@@ -60,7 +60,7 @@ def encode_record(record: SessionRecord, blobs: dict[str, Any]) -> dict[str, Any
 
 
 def encode_value(value: Any, blobs: dict[str, Any]) -> Any:
-    """`value` with long texts moved to `blobs`, and texts that UTF-8 has no bytes for (lone surrogates) escaped."""
+    """Encode a value: move long texts to `blobs`, and escape lone surrogates, which UTF-8 cannot represent."""
     if isinstance(value, dict):
         return {key: encode_value(item, blobs) for key, item in value.items()}
     if isinstance(value, list):
@@ -77,7 +77,7 @@ def encode_value(value: Any, blobs: dict[str, Any]) -> Any:
 
 
 class RecordReader:
-    """Reads what one place holds. `blobs`: its long texts by their hash. `sidecar`: the file that they come from, if any."""
+    """Reads the records of one place. `blobs`: its long texts by hash. `sidecar`: the file that they come from, if any."""
 
     def __init__(self, meta: SessionMeta, blobs: dict[str, Any], sidecar: str = "") -> None:
         self._meta = meta
@@ -88,7 +88,7 @@ class RecordReader:
         )
 
     def read(self, cell: int, raw: Any) -> SessionRecord | str:
-        """The record, verified; of a type that a later version wrote its JSON text. `cell`: its number, from 1, for messages.
+        """Verify and return a record; for an unknown type, its JSON text. `cell`: its number, from 1, for messages.
 
         Raises RecordingError.
         """
@@ -189,5 +189,5 @@ class RecordReader:
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    """Where pydantic found fault, list items counted from 1 as everywhere in messages."""
+    """Format the place of a pydantic error, with list items counted from 1 as in all messages."""
     return ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)

@@ -18,12 +18,12 @@ _MARK = re.compile(f"{re.escape(SECRET)}|{re.escape(REDACTED)}")
 
 
 def has_redaction_marks(text: str) -> bool:
-    """Whether saving took something out of `text`."""
+    """Whether a save redacted something in `text`."""
     return _MARK.search(text) is not None
 
 
 def matches_redacted(saved: str, now: str) -> bool:
-    """Whether `now` is `saved`, in which each mark replaces one character or more, of any number of lines.
+    """Whether `now` matches `saved`, where each redaction mark stands for one or more characters, also across lines.
 
     Linear: the text between two marks is looked for once, where it comes first.
     """
@@ -45,7 +45,7 @@ def matches_redacted(saved: str, now: str) -> bool:
 
 @dataclass(frozen=True)
 class HiddenText:
-    """From where on text of a run is hidden.
+    """The cell from which on the text of a run is hidden.
 
     `first`: the index of the first cell of which a save took something out, None: no cell.
     """
@@ -54,7 +54,7 @@ class HiddenText:
 
     @classmethod
     def of(cls, nb: Any) -> HiddenText:
-        """For a session notebook: its cells with what they showed, and what is recorded of their turns."""
+        """Check the cells of a session notebook, their outputs and the records of their turns."""
         return cls(min(_marked(nb), default=None))
 
     def __bool__(self) -> bool:
@@ -65,7 +65,7 @@ class HiddenText:
 
     @property
     def number(self) -> int:
-        """That cell, from 1; 0: none."""
+        """Return the number of that cell, from 1; 0 for none."""
         return 0 if self.first is None else self.first + 1
 
     @property
@@ -79,7 +79,7 @@ class HiddenText:
         return f"{name}, {self.reason}" if name.isidentifier() else self.reason
 
     def line(self, number: int) -> str:
-        """Where a text that is not shown differs; `number` 0: in no line of it."""
+        """Describe the line where a hidden text differs; `number` 0: no line."""
         return f"line {number}, {self.reason}" if number else self.reason
 
 
@@ -87,7 +87,7 @@ NOTHING_HIDDEN = HiddenText()
 
 
 def _marked(nb: Any) -> Iterator[int]:
-    """Indexes of cells; 0 for a text that belongs to none."""
+    """Yield the indexes of cells with redaction marks; 0 for a text that belongs to no cell."""
     for index, cell in enumerate(nb["cells"]):
         own = [cell.get("outputs"), cell.get("attachments"), cell["metadata"].get("kin")]
         if has_redaction_marks(json.dumps([None if is_recording_cell(cell) else cell["source"], *own])):

@@ -91,7 +91,7 @@ def _hashed(model: dict[str, Any], types: list[str]) -> None:
 
 
 def _forms() -> dict[str, Any]:
-    """A text, a record, and what holds them outside of metadata."""
+    """Return the definitions of a text, of a record, and of their containers outside of metadata."""
     texts = {
         "type": "object",
         "propertyNames": _SHA,
@@ -132,13 +132,13 @@ def _carried(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _escaped() -> dict[str, Any]:
-    """JSON text of a string."""
+    """Return the schema of a string stored as JSON text."""
     text = {"type": "string", "pattern": '^".*"$'}
     return {"type": "object", "properties": {"json": text}, "required": ["json"], "additionalProperties": False}
 
 
 def _notebook(session: dict[str, Any]) -> dict[str, Any]:
-    """Of a session's own fields two have other names there. Keys that it does not name are a later version's."""
+    """Return the schema of a notebook. Two fields of a session have other names there; unknown keys are a later version's."""
     names = {"system_prompt_sha": "system_prompt", "tools_sha": "tools"}
     fields = {names.get(key, key): value for key, value in session["properties"].items()}
     fields |= {RECORDS_KEY: {"type": "object", "additionalProperties": _SHORT_SHA}}
@@ -153,7 +153,7 @@ def _notebook(session: dict[str, Any]) -> dict[str, Any]:
 
 
 def _later() -> dict[str, Any]:
-    """A record of a type that this version does not know."""
+    """Return the schema of a record of an unknown type."""
     kind = {"type": "string", "not": {"enum": [*TYPES]}}
     return {"type": "object", "properties": {"type": kind, "sha": _SHA}, "required": ["type", "sha"]}
 

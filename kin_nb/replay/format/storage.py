@@ -21,7 +21,7 @@ _NAME = re.compile(r"[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,250}\.json")
 
 
 def sidecar_name(notebook: Path) -> str:
-    """`NAME.kin.ipynb` has `NAME.kin.json`, `NAME.ipynb` has `NAME.kin.json` too."""
+    """Return the sidecar's name: `NAME.kin.json` for `NAME.kin.ipynb` and for `NAME.ipynb`."""
     return f"{notebook.stem.removesuffix('.kin')}.kin.json"
 
 
@@ -50,13 +50,13 @@ def attach_sidecar(nb: Any, read: Callable[[str], Any]) -> None:
 
 
 def stored_texts(holder: Any) -> dict[str, Any]:
-    """sha256 -> text of a sidecar's JSON value, or of `kin` in a cell's or notebook's metadata; empty for what is neither."""
+    """Return sha256 -> text from a sidecar, or from `kin` in metadata of a cell or notebook; empty for other values."""
     blobs = holder.get("blobs") if isinstance(holder, dict) else None
     return dict(blobs) if isinstance(blobs, dict) else {}
 
 
 def claimed_session(sidecar: Any) -> str:
-    """Return what a file's JSON value claims, "" when it is not a sidecar."""
+    """Return the session that a sidecar claims to belong to; "" if the JSON value is not a sidecar."""
     kin = sidecar.get("kin") if isinstance(sidecar, dict) and isinstance(sidecar.get("blobs"), dict) else None
     session = kin.get("session") if isinstance(kin, dict) else None
     return session if isinstance(session, str) else ""
@@ -64,20 +64,20 @@ def claimed_session(sidecar: Any) -> str:
 
 @dataclass(frozen=True)
 class Sidecar:
-    """A file to be written; `texts`: by their sha256."""
+    """A sidecar file to write. `texts`: by their sha256."""
 
     path: Path
     session: str
     texts: dict[str, Any]
 
     def text(self, texts: dict[str, Any]) -> str:
-        """The file that holds `texts`, one a line: a change of one is a change of one line in git."""
+        """Return the file's text, with one entry per line: in git, a changed entry is one changed line."""
         lines = ",\n".join(f"{canonical_json(sha)}: {canonical_json(texts[sha])}" for sha in sorted(texts))
         return f'{{"kin": {canonical_json({"session": self.session})}, "blobs": {{\n{lines}\n}}}}\n'
 
 
 def detach_sidecar(nb: Any, path: Path) -> Sidecar | None:
-    """Take the texts out of a notebook, for `path`, that names a sidecar; None of any other.
+    """Move the texts of a notebook for `path` into its sidecar, and return that; None if it names none.
 
     Raises RecordingError when reading would refuse its name.
     """
@@ -111,12 +111,12 @@ def is_recording_cell(cell: Any) -> bool:
 
 
 def recording_cell_source(name: str) -> str:
-    """The cell, before its recording is known."""
+    """Return the source of the cell that will hold the recording."""
     return f"%%{RECORDING_MAGIC} {name}\n"
 
 
 def extract_embedded(nb: Any) -> None:
-    """Put what a cell embeds into metadata, in place of what metadata has lost. What is no such text stays where it is.
+    """Move an embedded recording from a cell into metadata that has lost it. Other text stays.
 
     Records of a cell that is not there any more stay with the one that embeds them.
     """
@@ -139,7 +139,7 @@ def extract_embedded(nb: Any) -> None:
 
 
 def _joined(held: list[Any]) -> Any:
-    """What several cells held, as one cell's; the first that is none as it is, for who reads it to refuse."""
+    """Merge what several cells held; the first invalid value is returned unchanged, so that the reader refuses it."""
     for kin in held:
         if not isinstance(kin, dict) or not isinstance(kin.get("records"), list):
             return kin
@@ -148,7 +148,7 @@ def _joined(held: list[Any]) -> Any:
 
 
 def embed(nb: Any) -> None:
-    """Move the recording from metadata into the cell that embeds it, where there is one: a cell a line."""
+    """Move the recording from metadata into the cell that embeds it, if there is one: one line per cell."""
     cell = next((cell for cell in nb["cells"] if is_recording_cell(cell)), None)
     kin = nb["metadata"].pop("kin", None) if cell is not None else None
     if cell is None or kin is None:
@@ -167,7 +167,7 @@ def embed(nb: Any) -> None:
 
 
 def parse_embedded(body: str) -> Any:
-    """A notebook that holds what the body of such a cell says, for `read_saved`. Raises RecordingError."""
+    """Parse the body of an embedding cell into a notebook for `read_saved`. Raises RecordingError."""
     value = _parsed(body)
     if not _is_embedded(value):
         raise RecordingError(
@@ -191,7 +191,7 @@ def _is_embedded(value: Any) -> bool:
 
 
 def _parsed(body: str) -> Any:
-    """Return None for text that is not JSON, or holds a value that a recording never has."""
+    """Parse a line; None for text that is not JSON, or has a value that a recording never has."""
     try:
         return json.loads(body, parse_constant=lambda _: None)
     except (ValueError, RecursionError):

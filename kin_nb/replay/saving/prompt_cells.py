@@ -47,7 +47,7 @@ _BETWEEN = (tokenize.NEWLINE, tokenize.NL, tokenize.COMMENT, tokenize.INDENT, to
 
 
 def put_bootstrap_cell(nb: Any, recording: Recording, *, portable: bool) -> Any:
-    """Make the first code cell load kin_nb and name the recording, in place of the cells, and lines, that did so before.
+    """Write the first code cell, which loads kin_nb and names the recording. Earlier cells and lines for that are removed.
 
     The cell that shows what is played: this one or, `portable`, the one after it, which will hold the recording.
     """
@@ -85,14 +85,14 @@ def is_bootstrap(source: str) -> bool:
 
 
 def without_bootstrap_lines(source: str) -> str:
-    """The lines of a cell that the user wrote: an older recording is not to be played, nor kin_nb loaded twice."""
+    """Return the user's lines of a cell, without those that load kin_nb or name an older recording."""
     lines = source.split("\n")
     ours = _head_lines(lines)
     return "\n".join(line for n, line in enumerate(lines) if n not in ours).strip("\n") if ours else source
 
 
 def _take_lines_out(cell: Any) -> None:
-    """Leave of a cell `without_bootstrap_lines`, and of its outputs what these lines showed."""
+    """Reduce a cell to `without_bootstrap_lines`, and remove their outputs."""
     lines = cell["source"].split("\n")
     ours = _head_lines(lines)
     if not ours:
@@ -105,14 +105,14 @@ def _take_lines_out(cell: Any) -> None:
 
 
 def _head_lines(lines: Sequence[str]) -> frozenset[int]:
-    """Those that are run as such: not within a text, another magic's body, or a block, which could be empty without it."""
+    """Return the bootstrap lines that run: not those in a string, in another magic's body, or in a block."""
     found = frozenset(n for n, line in enumerate(lines) if line[:1] == "%" and _HEAD.fullmatch(line))
     magic = next((line for line in lines if line.strip()), "").startswith("%%")
     return found & _statements(lines) if found and not magic else frozenset()
 
 
 def _statements(lines: Sequence[str]) -> set[int]:
-    """The unindented lines that begin a statement, with `pass` for magics; as far as it reads as Python."""
+    """Return the unindented lines that begin a statement, as far as the cell, with `pass` for magics, is valid Python."""
     code = "".join(("pass" if line[:1] in ("%", "!") else line) + "\n" for line in lines)
     found, depth, before = set(), 0, tokenize.NEWLINE
     with suppress(tokenize.TokenError, SyntaxError):
@@ -131,7 +131,7 @@ def _is_notice(output: Any) -> bool:
 
 
 def _is_more_than_greeting(output: Any) -> bool:
-    """Takes out of a stream what loading kin_nb says there, and tells whether anything is left."""
+    """Remove the message of loading kin_nb from a stream; return whether anything is left."""
     output["text"], greetings = _GREETING.subn("", output["text"])
     return bool(output["text"] or not greetings)
 
@@ -141,7 +141,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class PlacedRecords:
-    """`recording`, and by the id of a cell what that holds of it."""
+    """A recording, and the records of each cell, by cell id."""
 
     recording: Recording
     by_cell: Mapping[str, tuple[SessionRecord, ...]]
@@ -159,7 +159,7 @@ class PlacedRecords:
 
 
 def assign_records(nb: Any, recording: Recording, *, rename: bool = False) -> PlacedRecords:
-    """Give each record of `recording` a cell of `nb`, whose cells have ids: the one that holds it, or made it, or a new one.
+    """Assign each record of `recording` to a cell of `nb`: the one that holds or made it, or a new one. All cells have ids.
 
     A cell whose text was changed since it was answered gets back the text that was answered. `rename`: the ids of the cells are
     not those of the page, so each gets the id that its records name.
@@ -199,7 +199,7 @@ def _renamed(nb: Any, held: Mapping[str, tuple[SessionRecord, ...]]) -> dict[str
 
 
 def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]:
-    """By the id of a cell: what it holds, in metadata or outputs, and what it made as far as the records tell."""
+    """Return by cell id the records in its metadata and outputs, and those that name it as their cell."""
     by_id = {record.id: record for record in recording.records}
     found: dict[str, dict[str, SessionRecord]] = {}
     homes = {cell["id"] for cell in nb["cells"] if cell["cell_type"] == "code" and not _makes_way(cell)}
@@ -223,7 +223,7 @@ def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]
 
 
 def _place(nb: Any, rest: Sequence[SessionRecord], found: dict[str, dict[str, SessionRecord]]) -> None:
-    """Add `rest`, which nothing on the page carries, to `found`: by the id of a cell, what it holds.
+    """Add `rest`, records that no cell holds, to `found`: cell id -> its records.
 
     What a cell made that is not here any more does not go to one that shows an answer of its own: it would show another one.
     """
@@ -246,12 +246,12 @@ def _shows_own(nb: Any, cell: Any, held: Mapping[str, SessionRecord]) -> bool:
 
 
 def _makes_way(cell: Any) -> bool:
-    """Return whether another cell replaces it, which names or holds the recording: what it holds needs another one."""
+    """Whether a bootstrap or recording cell will replace this cell, so that its records need another one."""
     return is_recording_cell(cell) or is_bootstrap(cell["source"])
 
 
 def _session_of(run: Sequence[SessionRecord], cell: Any, recording: Recording) -> str:
-    """The name of the session that `run` is of, which `cell` held before its text was changed; "" for the notebook's own."""
+    """Return the name of the session of `run`, which `cell` held before its text changed; "" for the notebook's own."""
     turn = next((record for record in run if isinstance(record, TurnRecord)), None)
     if turn is not None and turn.key == cell_key(escaped(turn.prompt), ""):
         return ""
@@ -259,7 +259,7 @@ def _session_of(run: Sequence[SessionRecord], cell: Any, recording: Recording) -
 
 
 def _cell_for(nb: Any, run: Sequence[SessionRecord], session: str) -> tuple[str, tuple[SessionRecord, ...]]:
-    """The source of a cell that makes `run`, and `run` with that cell's keys."""
+    """Return the source of a new cell for `run`, and `run` with that cell's keys."""
     turn = next((record for record in run if isinstance(record, TurnRecord)), None)
     if turn is None:
         source = command_source(run[0], session)
@@ -273,7 +273,7 @@ def _cell_for(nb: Any, run: Sequence[SessionRecord], session: str) -> tuple[str,
 
 
 def prompt_cell_source(nb: Any, turn: TurnRecord, session: str = "") -> tuple[str, str]:
-    """A cell's source that asks `turn`, and its key."""
+    """Return the source of a cell that asks the prompt of `turn`, and its key."""
     prompt = escaped(turn.prompt)
     # in a notebook of the Kin kernel a prompt is a cell as it is, unless it looks like a magic
     plain = not session and prompt_key(nb, {"cell_type": "code", "source": prompt}) == cell_key(prompt, "")
@@ -290,14 +290,14 @@ def code_cell(source: str, cell_id: str) -> Any:
 
 
 def unused_id(nb: Any, wanted: str) -> str:
-    """`wanted`, or one like it, that no cell of `nb` has."""
+    """Return a cell id that no cell of `nb` has: `wanted`, or a similar one."""
     used = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
     name = wanted if is_cell_id(wanted) else "cell"
     return name if name not in used else next(i for n in range(len(used) + 1) if (i := f"{name[:56]}-{n}") not in used)
 
 
 def ensure_ids(nb: Any) -> None:
-    """Every cell has an id of its own (nbformat 4.5); those that had one keep it."""
+    """Give every cell a unique id (nbformat 4.5). Existing ids are kept."""
     used: set[str] = set()
     for n, cell in enumerate(nb["cells"], 1):
         wanted = cell.get("id")
@@ -315,7 +315,7 @@ def _name_of(run: Sequence[SessionRecord]) -> str:
 
 
 def unanswered_cells(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> list[int]:
-    """The numbers, from 1, of cells that ask or move the conversation and have no record for their text: a replay stops there."""
+    """Return the numbers, from 1, of prompt and command cells without a record for their text: a replay stops there."""
     found = []
     for index, cell in enumerate(nb["cells"]):
         key = conversation_key(nb, cell)
@@ -325,7 +325,7 @@ def unanswered_cells(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> li
 
 
 def describe_unanswered(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> str:
-    """What to say of a saved notebook that has `unanswered` cells; "" of any other."""
+    """Describe the unanswered cells of a saved notebook; "" if it has none."""
     found = unanswered_cells(nb, held)
     which = f"Cell {found[0]} has" if len(found) == 1 else f"Cells {', '.join(map(str, found))} have"
     return (
