@@ -44,7 +44,7 @@ class CapturedOutput:
         self._kept.add(text.encode("utf-8", "replace"))
 
     def show(self, data: Mapping[str, Any]) -> None:
-        """A MIME bundle that was displayed: its picture, or else its text."""
+        """Add a displayed MIME bundle: its picture, or else its text."""
         if not self.take_picture(data) and isinstance(data.get("text/plain"), str):
             self.write(f"{data['text/plain']}\n")
 
@@ -60,13 +60,13 @@ class CapturedOutput:
         return False
 
     def text(self) -> str:
-        """All of it, as a terminal would show it: no colours, and of a line that was written over the last state."""
+        """Return all output as a terminal shows it: without colours, and only the last state of an overwritten line."""
         text = self._kept.text()
         self._kept.keep_whole(terminal_text)
         return terminal_text(text)
 
     def flush(self) -> None:
-        """On the loop's thread: what waits goes to the card now."""
+        """Send pending output to the card. Called on the loop's thread."""
         self._due = False
         waiting, self._waiting = self._waiting, []
         if waiting:
@@ -94,7 +94,7 @@ _MOST = 1_000_000
 
 @contextmanager
 def capture_child_output(write: Callable[[str], None]) -> Iterator[None]:
-    """Afterwards `write` gets what arrived within, stdout and stderr as one text; it comes after what Python printed.
+    """Capture output of child processes, stdout and stderr together, and pass it to `write` at the end of the block.
 
     ipykernel watches both and would publish it to the cell.
     """
@@ -121,7 +121,7 @@ def _put_back(kept: int, descriptor: int) -> None:
 
 @contextmanager
 def capture_output(shell: InteractiveShell, printed: CapturedOutput) -> Iterator[None]:
-    """What is printed, displayed and shown as a traceback within goes to `printed`; all is as it was afterwards."""
+    """Send printed and displayed output and tracebacks to `printed` within the block; restore everything afterwards."""
     out, err = (_Stream(printed.write, stream) for stream in (sys.stdout, sys.stderr))
 
     def show_traceback(_type: object, _value: object, lines: list[str]) -> None:
@@ -182,7 +182,7 @@ class _Stream(io.TextIOBase):
 
 
 class _Publisher:
-    """In all but publishing the shell's own."""
+    """A display publisher that captures; otherwise like the shell's own."""
 
     def __init__(self, real: Any, printed: CapturedOutput) -> None:
         self._real, self._printed = real, printed
@@ -191,7 +191,7 @@ class _Publisher:
         self._printed.show(data)
 
     def clear_output(self, wait: bool = False) -> None:
-        """What was printed stays: the model may need it."""
+        """Do nothing: printed output stays, because the model may need it."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)

@@ -1,4 +1,4 @@
-"""A turn has changed a module that this kernel has imported, or installed another version of it, and the kernel has the old one."""
+"""Warn when a turn changes or upgrades a module that the kernel has imported: the kernel still runs the old one."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _held(folder: str) -> dict[str, str]:
 
 
 def _first(folders: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, str]]:
-    """(folder, name of its metadata) for each package: where Python finds it first."""
+    """Return for each package (folder, name of its metadata): where Python finds it first."""
     found: dict[str, tuple[str, str]] = {}
     for folder, held in folders.items():
         for name, metadata in held.items():
@@ -101,7 +101,7 @@ def _first(folders: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, str
 
 
 def _loaded(modules: Iterable[str], folders: Mapping[str, object]) -> frozenset[str]:
-    """The files that modules were imported from, relative to the folder of sys.path that they are in."""
+    """Return the files of imported modules, relative to their folder of sys.path."""
     found: set[str] = set()
     for name in modules:
         file = file_of(sys.modules.get(name))
@@ -150,7 +150,7 @@ class ToolImports:
                     self._stamps[path] = _stamp(path)
 
     def has(self, path: Path) -> bool:
-        """Whether it is as it was then. `path`: without links."""
+        """Whether the file is as it was at the import. `path`: resolved."""
         return path in self._stamps and self._stamps[path] == _stamp(path)
 
 
@@ -184,7 +184,7 @@ class ChangedModules:
             yield f"{_said(gone, 'deleted')}: restart the kernel to be without {_them(gone)}"
 
     def _changed(self, files: Sequence[FileChange]) -> dict[Path, str]:
-        """The names of the .py files that came out otherwise than they were, by real path. Of the recorded, as recorded."""
+        """Return the names of changed .py files, by real path; recorded files have their recorded names."""
         root, changes = self._agent.workspace.root, [change for change in files if change.path.endswith(".py")]
         first: dict[Path, str | None] = {}
         names: dict[Path, str] = {}
@@ -198,7 +198,7 @@ class ChangedModules:
 
 
 def _sources() -> Iterator[str]:
-    """The .py files of modules that came neither with Python nor with an installed package."""
+    """Return the .py files of modules that are not part of Python or of an installed package."""
     for module in sys.modules.copy().values():
         file = file_of(module)
         if file.endswith(".py") and not file.startswith(_STDLIB) and not any(name in file for name in _PACKAGES):
@@ -206,7 +206,7 @@ def _sources() -> Iterator[str]:
 
 
 def _imported(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """(path, the module's name) for each of `paths`, which have no links in them, that a module was imported from."""
+    """Yield (path, module name) for each of `paths`, all resolved, that a module was imported from."""
     wanted = {path for path in paths if not _PACKAGES.intersection(path.parts)}
     ends = tuple({f"{os.sep}{path.name}" for path in wanted})
     for name, module in sys.modules.copy().items() if wanted else ():
@@ -232,7 +232,7 @@ def _spec(module: object) -> object:
 
 
 def file_of(module: object) -> str:
-    """The file that a module was imported from; "" for other objects and built-in modules. Runs none of its code."""
+    """Return the file of a module; "" for other objects and built-in modules. Runs none of its code."""
     file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
     return file if isinstance(file, str) else ""
 

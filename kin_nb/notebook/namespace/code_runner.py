@@ -59,7 +59,7 @@ class StartedProcesses:
         self._before = {(process.pid, process.started) for process in supervisor.processes().values()}
 
     def end(self) -> None:
-        """SIGTERM, then SIGKILL, until none runs. Blocks for seconds at most."""
+        """End the processes: SIGTERM, then SIGKILL, until none runs. Blocks for a few seconds at most."""
         self._end_by(signal.SIGTERM, supervisor.GRACE)
         self._end_by(signal.SIGKILL, supervisor.GIVE_UP)
 
@@ -133,7 +133,7 @@ class _Program:
 
 
 def run_code(shell: InteractiveShell, code: str, printed: CapturedOutput, timeout: float | None = None) -> CodeResult:
-    """An exception in the code is an answer like any other. Raises ToolError, before anything runs, for what is not plain Python.
+    """Run code and return the result; an exception in it is a result. Raises ToolError, before it runs, if it is not plain Python.
 
     A KeyboardInterrupt passes through: it stops the turn. Not the one that comes after `timeout` seconds. Either ends the
     processes that the code has started; otherwise those that still run stay, as with a cell.
@@ -184,7 +184,7 @@ def _run(shell: InteractiveShell, program: _Program, printed: CapturedOutput) ->
 
 
 def _remembered(code: str) -> str:
-    """The code's name in tracebacks, under which Python finds its lines."""
+    """Register the code for tracebacks, and return its file name."""
     name = f"<python {hashlib.sha256(code.encode('utf-8', 'replace')).hexdigest()[:6]}>"
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     return name
@@ -205,7 +205,7 @@ def _compiled(shell: InteractiveShell, code: str, name: str) -> _Program:
 
 
 def _parsed(shell: InteractiveShell, code: str, name: str) -> ast.Module:
-    """As it is, else as IPython reads it: indented as a whole, or with prompts."""
+    """Parse the code, or else the code without common indentation and prompts, as IPython accepts it."""
     try:
         return ast.parse(code, name)
     except _SyntaxProblem:
@@ -246,7 +246,7 @@ def _counts(name: str, value: object) -> bool:
 
 
 def _traceback(error: BaseException) -> str:
-    """From the code's own frames on."""
+    """Format the traceback, from the code's own frames on."""
     frames = error.__traceback__
     while frames is not None and not frames.tb_frame.f_code.co_filename.startswith("<python "):
         frames = frames.tb_next

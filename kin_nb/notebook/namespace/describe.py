@@ -39,7 +39,7 @@ def type_name(value: object) -> str:
 
 
 def size(value: object) -> str:
-    """`3 x 2` for what has a shape, else its length in words; "" for what has neither."""
+    """Return the size: the shape, such as `3 x 2`, else the length with its unit; "" without either."""
     shape = getattr(value, "shape", None)
     if shape is not None:  # some compute for long when they are asked for their length
         known = isinstance(shape, tuple) and all(isinstance(side, int) for side in shape)
@@ -55,7 +55,7 @@ def size(value: object) -> str:
 
 
 def memory(value: object) -> int | None:
-    """Bytes; of a container only what it takes itself, without what is in it."""
+    """Return the size in bytes; of a container without its items."""
     if is_a(value, "pandas", "DataFrame"):
         return int(value.memory_usage().sum())  # type: ignore[attr-defined]
     if is_a(value, "pandas", "Series") or is_a(value, "pandas", "Index"):
@@ -67,7 +67,7 @@ def memory(value: object) -> int | None:
 
 
 def format_bytes(count: int) -> str:
-    """`512 B`, `1.2 KB`, `3.4 MB`."""
+    """Format a number of bytes: `512 B`, `1.2 KB`, `3.4 MB`."""
     if count < _KIB:
         return f"{count} B"
     amount = float(count)
@@ -79,7 +79,7 @@ def format_bytes(count: int) -> str:
 
 
 def schema(value: Any) -> Iterator[str]:
-    """What it is made of, a line each, what costs little first."""
+    """Yield lines about the structure of an object, the cheap ones first."""
     if is_a(value, "pandas", "DataFrame"):
         yield from _table(value)
     elif is_a(value, "pandas", "Series"):
@@ -180,7 +180,7 @@ def _object(value: Any) -> Iterator[str]:
 
 
 def _device(value: Any) -> str:
-    """Of a tensor; numpy has one place only."""
+    """Return the device of a tensor; "" for numpy, which has only one."""
     device = getattr(value, "device", None)
     known = device is not None and not callable(device) and not is_a(value, "numpy", "ndarray")
     return f", device {one_line(str(device))}" if known else ""

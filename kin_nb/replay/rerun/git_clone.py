@@ -42,7 +42,7 @@ _INERT = re.compile(
 
 
 class OriginalRepository:
-    """The repository at `place`. Nothing here raises for what its files hold."""
+    """The original repository at `place`. Invalid contents of its files raise nothing."""
 
     def __init__(self, place: GitPlace) -> None:
         self._place = place
@@ -55,16 +55,16 @@ class OriginalRepository:
 
     @property
     def shallow(self) -> list[str]:
-        """The commits of a shallow clone whose parents are not there."""
+        """Return the commits of a shallow clone whose parents are missing."""
         return [line for line in self._lines("shallow") if _COMMIT.fullmatch(line)]
 
     @property
     def excludes(self) -> str:
-        """Its info/exclude."""
+        """Return the content of info/exclude."""
         return "".join(f"{line}\n" for line in self._lines("info/exclude"))
 
     def refs(self) -> tuple[dict[str, str], dict[str, str]]:
-        """(commit or tag object by name, name by name for symbolic ones), of branches and tags."""
+        """Return branches and tags: (object id by name, target name by name for symbolic references)."""
         found: dict[str, str] = {}
         named: dict[str, str] = {}
         for line in self._lines("packed-refs"):
@@ -79,7 +79,7 @@ class OriginalRepository:
         return dict(list(found.items())[:_MOST_REFS]), named
 
     def settings(self) -> dict[str, str]:
-        """Those of its config that run nothing and lead nowhere, and what its branches follow. No file that it includes."""
+        """Return the harmless settings of its config (no program, no path) and what its branches follow, without included files."""
         path = self._place.shared / "config"
         if _regular(path) is None:
             return {}
@@ -94,7 +94,7 @@ class OriginalRepository:
         return {key: value for key, _, value in entries if _INERT.fullmatch(key) or _follows(key, value)}
 
     def _loose(self) -> Iterator[tuple[str, str]]:
-        """(name, content) of each reference in a file of its own."""
+        """Yield (name, content) of each loose reference."""
         seen = 0
         for kind in _KINDS:
             for folder, _, names in os.walk(self._place.shared / kind):
@@ -110,12 +110,12 @@ class OriginalRepository:
 
 
 def without_git() -> dict[str, str]:
-    """This process's environment without what tells git where it is or what to run."""
+    """Return this process's environment without variables that tell git where a repository is or what to run."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
 def _follows(key: str, value: str) -> bool:
-    """branch.NAME.remote and .merge: what `git status` compares with."""
+    """Whether the setting is branch.NAME.remote or .merge, which `git status` compares with."""
     if key.startswith("branch.") and key.endswith(".remote"):
         return re.fullmatch(r"\w[\w.-]*", value) is not None
     return key.startswith("branch.") and key.endswith(".merge") and is_ref(value)
@@ -164,7 +164,7 @@ class MissingCommitError(ReplayError):
 
 @dataclass(frozen=True)
 class CommitContents:
-    """How much of the commit is unpacked: `files` of `size` bytes; `below` is the one folder whose files these are, "" for all."""
+    """What to unpack of the commit: `files` files of `size` bytes in the folder `below`, "" for all."""
 
     files: int
     size: int
@@ -172,7 +172,7 @@ class CommitContents:
 
 
 class Clone:
-    """A clone in `folder`, which is there and empty, of the repository at `place`.
+    """A clone of the repository at `place` in `folder`, which exists and is empty.
 
     `branch`: which the session was on, "" for none (a detached HEAD), None where the recording does not say.
     """
@@ -182,7 +182,7 @@ class Clone:
         self._commit, self.folder, self._recorded_branch = commit, folder, branch
 
     def borrow(self) -> None:
-        """Make the repository. Raises NoGitError, ReplayError; MissingCommitError where the original has no such commit."""
+        """Create the repository. Raises NoGitError, ReplayError, and MissingCommitError if the original lacks the commit."""
         self._git("init", "--quiet", "--template=", "--object-format=sha1", str(self.folder), made=False)
         git = self.folder / ".git"
         (git / "objects" / "info").mkdir(exist_ok=True)
@@ -196,14 +196,14 @@ class Clone:
             raise MissingCommitError(str(error)) from error
 
     def measure(self, below: str = "") -> CommitContents:
-        """How much the commit holds, in the folder `below`. Raises ReplayError."""
+        """Return the number and size of the commit's files in the folder `below`. Raises ReplayError."""
         within = ("--", f"{below}/") if below else ()
         listed = self._git("ls-tree", "-r", "--long", "--full-tree", "-z", self._commit, *within)
         sizes = [line.split(b"\t", 1)[0].split()[3] for line in listed.split(b"\0") if line]
         return CommitContents(len(sizes), sum(int(size) for size in sizes if size.isdigit()), below)
 
     def unpack(self, part: CommitContents) -> list[str]:
-        """Put branches and files where they were: the links that are left out, as they lead out of it. Raises ReplayError."""
+        """Check out branches and files. Return the links that are left out because they lead outside. Raises ReplayError."""
         settings = self._original.settings()
         refs, named = self._original.refs()
         refs = self._held(refs)
@@ -225,7 +225,7 @@ class Clone:
             file.write(patterns)
 
     def _write_refs(self, refs: dict[str, str], named: Mapping[str, str], settings: Mapping[str, str]) -> None:
-        """As they are now; the branch that the session was on, if known, is at the recorded commit.
+        """Write the references as they are now, except that the session's branch, if known, is at the recorded commit.
 
         So is the remote branch that this one follows, where it has that commit: how far it was then is not known. Branches that
         its name leaves no room for, as `a/b` with `a`, came later, and are left out.
@@ -250,7 +250,7 @@ class Clone:
                 self._git("symbolic-ref", name, target)
 
     def _held(self, refs: dict[str, str]) -> dict[str, str]:
-        """Those that name something that is there: git refuses to work with others."""
+        """Return the references to existing objects: git refuses to work with others."""
         asked = "".join(f"{value}\n" for value in refs.values()).encode()
         listed = self._git("cat-file", "--batch-check", asked=asked).decode("ascii", "replace").splitlines()
         return {name: value for (name, value), line in zip(refs.items(), listed, strict=False) if "missing" not in line}
@@ -261,7 +261,7 @@ class Clone:
         path.write_text(lines, encoding="utf-8", errors="surrogateescape")
 
     def _branch(self, refs: Mapping[str, str]) -> str | None:
-        """The recorded one; else the one that is checked out now, if it has the commit, or one that has it, main or master."""
+        """Return the branch to check out: the recorded one; else one with the commit: the current one, main, master, or another."""
         if self._recorded_branch is not None:
             return self._recorded_branch or None
         now = self._original.branch
@@ -284,7 +284,7 @@ class Clone:
         return True
 
     def _write_settings(self, settings: Mapping[str, str], remotes: set[str]) -> None:
-        """In place of those that git made."""
+        """Write the settings in place of those that git created."""
         remotes = remotes | {
             value for key, value in settings.items() if key.startswith("branch.") and key.endswith(".remote")
         }
@@ -313,7 +313,7 @@ class Clone:
             file.write(_as_setting(key, value))
 
     def _fix_links(self) -> list[str]:
-        """Links that lead into the original lead into the copy; those that lead out are not there. git sees no change."""
+        """Redirect links into the original to the copy, and remove links that lead outside. git reports no change."""
         staged = self._git("ls-files", "--stage", "-z").split(b"\0")
         names = [line.split(b"\t", 1)[1] for line in staged if line.startswith(_LINK.encode())]
         links = [path for path in map(os.fsdecode, names) if (self.folder / path).is_symlink()]
@@ -341,7 +341,7 @@ class Clone:
             self._git("update-index", "--skip-worktree", "-z", "--stdin", asked=asked)
 
     def _git(self, *argv: str, asked: bytes = b"", made: bool = True) -> bytes:
-        """What git prints. Raises ReplayError with what it says, NoGitError when it is not there."""
+        """Run git and return its output. Raises ReplayError with git's message, NoGitError if git is not installed."""
         settings = [word for setting in _QUIET for word in ("-c", setting)]
         place = {"GIT_DIR": str(self.folder / ".git"), "GIT_WORK_TREE": str(self.folder)} if made else {}
         environment = (
@@ -367,12 +367,12 @@ class Clone:
 
 
 def _excludes(one: str, other: str) -> bool:
-    """Whether git holds but one of two references: the name of one is a folder in the other's."""
+    """Whether two references exclude each other: the name of one is a folder in the other's."""
     return one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
 def _as_alternate(objects: Path) -> bytes:
-    """The line of objects/info/alternates; a path with a line end is quoted."""
+    """Return the line for objects/info/alternates; a path with a newline is quoted."""
     path = os.fsencode(objects)
     if b"\n" in path:
         escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
@@ -381,7 +381,7 @@ def _as_alternate(objects: Path) -> bytes:
 
 
 def _as_setting(key: str, value: str) -> str:
-    """A section of a config file; nothing for a name that no section can have."""
+    """Return a section of a config file; "" for an invalid section name."""
     section, _, rest = key.partition(".")
     between, _, name = rest.rpartition(".")
     if not re.fullmatch(r"[\w-]+", name) or "\n" in between or "\0" in value:

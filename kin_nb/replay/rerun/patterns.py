@@ -31,14 +31,14 @@ class Pattern:
     signature: re.Pattern[str] = re.compile("")
 
     def apply(self, texts: tuple[str, str]) -> tuple[bool, tuple[str, str]]:
-        """(whether the texts differ in what the pattern matches, the texts without what may differ)."""
+        """Return (whether the texts differ in what the pattern matches, the texts without what may differ)."""
         if not all(self.signature.search(text) for text in texts):
             return False, texts
         first, second = ([found[0] for found in self.pattern.finditer(text)] for text in texts)
         return first != second, (self.hide(texts[0]), self.hide(texts[1]))
 
     def hide(self, text: str) -> str:
-        """`text` without what may differ."""
+        """Return `text` without what may differ."""
         seen: dict[str, str] = {}
 
         def compared(found: re.Match[str]) -> str:
@@ -52,7 +52,7 @@ class Pattern:
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """With ^ and $ at the ends of lines. Raises re.error, OverflowError and RecursionError."""
+    """Compile with ^ and $ at the ends of lines. Raises re.error, OverflowError and RecursionError."""
     return re.compile(pattern, re.MULTILINE)
 
 

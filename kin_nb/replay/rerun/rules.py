@@ -56,7 +56,7 @@ _SYSTEM = ("/usr/", "/bin/", "/opt/")
 
 
 def command_programs(command: str) -> frozenset[str]:
-    """Names without folders, of every part of the line; `python3.12` is `python`, and `-m pytest` is `pytest` too."""
+    """Return the program names, without folders, in a command line; `python3.12` is `python`, and `-m pytest` adds `pytest`."""
     return frozenset(name for found in simple_commands(command) if found.words for name in _names(found))
 
 
@@ -77,7 +77,7 @@ def _names(command: SimpleCommand) -> Iterator[str]:
 
 
 def _run_by_launcher(words: list[str]) -> Iterator[str]:
-    """All words that may be a program's name: which of them is one, each launcher has its own rules for."""
+    """Return all words that may be a program's name: each launcher has its own rules for which of them is."""
     for word in words:
         name = word.rpartition("/")[2]
         if not word.startswith("-"):
@@ -87,7 +87,7 @@ def _run_by_launcher(words: list[str]) -> Iterator[str]:
 
 
 def _run_by_python(words: list[str]) -> Iterator[str]:
-    """The modules after `-m` (`-m coverage run -m pytest` names two), or that it runs a file."""
+    """Return the modules after `-m` (`-m coverage run -m pytest` has two), or a marker if Python runs a file."""
     modules = [after for word, after in pairwise(words) if word == "-m"]
     yield from modules
     if not modules and any(word.endswith(".py") for word in words):
@@ -100,7 +100,7 @@ CPU_SECONDS = 5
 
 @dataclass(frozen=True)
 class Rule:
-    """One harmless difference. `description` says what may differ.
+    """A rule about one harmless difference. `description`: what may differ.
 
     It holds for the results of `tools` (none named: of any tool, and for the outputs of ordinary cells) and for command lines
     that name one of `commands` (none named: any). Where a line names a script, a Makefile or the like, which do not say what
@@ -118,11 +118,11 @@ class Rule:
 
     @property
     def label(self) -> str:
-        """For a report."""
+        """Return the description for a report, with the place of a user's rule."""
         return f"{self.description} (rule {self.name} of {self.file})" if self.file else self.description
 
     def pattern_for(self, tool: str, programs: frozenset[str]) -> Pattern | None:
-        """What to apply to two results of `tool` ("" for an ordinary cell) whose command line names `programs`."""
+        """Return the pattern for two results of `tool` ("" for an ordinary cell) whose command line names `programs`."""
         if self.tools and tool not in self.tools:
             return None
         if not self.commands or not programs.isdisjoint(self.commands):
@@ -134,7 +134,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How two results compare under rules. `used`: the rules whose matches differ. `slow`: the one that took too long."""
+    """The comparison of two results under rules. `used`: rules whose matches differ. `slow`: the rule that took too long."""
 
     equal: bool
     used: tuple[Rule, ...] = ()
@@ -142,12 +142,12 @@ class Outcome:
 
     @property
     def label(self) -> str:
-        """What the rules allowed."""
+        """Return the labels of the rules that were used."""
         return "; ".join(rule.label for rule in self.used)
 
     @property
     def warning(self) -> str:
-        """Which rules were not used, "" for none."""
+        """Return a warning about rules that were not used; "" for none."""
         if self.slow is None:
             return ""
         what = f"rule {self.slow.name} of {self.slow.file} needs more than {CPU_SECONDS} s of processor time"
@@ -175,7 +175,7 @@ def compare_under_rules(
 
 
 def _apply_in_process(chosen: Sequence[Pattern], texts: tuple[str, str]) -> tuple[list[bool], tuple[str, str] | None]:
-    """The answer of each pattern, and the texts afterwards; None when one took too long: the one after the last answer."""
+    """Return the answer of each pattern, and the resulting texts; None if the pattern after the last answer took too long."""
     asked = [
         {"pattern": each.pattern.pattern, "compare": each.compare, "signature": each.signature.pattern}
         for each in chosen
@@ -194,7 +194,7 @@ _UNLIKE = ("ab cd", "ef gh")
 
 
 class _Table(BaseModel):
-    """A `[[rule]]`, as docs/reference/comparing-runs.md describes it."""
+    """A `[[rule]]` table (docs/reference/comparing-runs.md)."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -208,7 +208,7 @@ class _Table(BaseModel):
 
 
 def load_rules(files: Sequence[Path] = ()) -> tuple[Rule, ...]:
-    """The built-in rules, then those of `files`. Raises ReplayError: the file, the line, the rule, what is wrong."""
+    """Load the built-in rules and those of `files`. Raises ReplayError with the file, the line, the rule and the error."""
     rules = list(built_in_rules())
     for file in files:
         try:
@@ -223,7 +223,7 @@ def load_rules(files: Sequence[Path] = ()) -> tuple[Rule, ...]:
 
 @cache
 def built_in_rules() -> tuple[Rule, ...]:
-    """The rules of rules.toml."""
+    """Return the rules of rules.toml."""
     return tuple(_File.of(BUILT_IN_FILE, BUILT_IN_FILE.read_text(encoding="utf-8")).rules("", {}))
 
 

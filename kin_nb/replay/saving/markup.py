@@ -40,7 +40,7 @@ _BLANKS = " \t\n\r\f"
 
 
 def clean_markup(text: str, clean: Clean, deepest: int = _DEEPEST, look: Clean | None = None) -> str:
-    """`text` with what `clean` changes where something is escaped; the rest is, unchanged, for the caller to clean afterwards.
+    """Apply `clean` to the parts of `text` with escapes; the caller cleans the rest, which is unchanged.
 
     `clean` gets what a reader sees: the text between two tags, and the values of attributes. These may be pages (`srcdoc`),
     `deepest` within each other. Then, as in scripts and broken markup, the text between any two brackets or quotes.
@@ -71,7 +71,7 @@ class _Kind(Enum):
 
 @dataclass(frozen=True)
 class _Part:
-    """`raw` is the source; all parts of a page, joined, are the page.
+    """A part of a page. `raw`: its source; all parts joined are the page.
 
     `said`: the text as it reads; the inside of a comment, as it is written; the name of a tag.
     """
@@ -86,7 +86,7 @@ class _Part:
 
 
 class _Reader(HTMLParser):
-    """The parts of a page and where each begins."""
+    """Splits a page into parts, with their positions."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -132,7 +132,7 @@ class _Reader(HTMLParser):
         self.handle_comment(data)
 
     def parse_comment(self, i: int, report: int = 1) -> int:  # noqa: ARG002
-        """As browsers find its end; html.parser knows `--!>` and `<!-->` since Python 3.13.6, and looks for it again and again."""
+        """Find the end of a comment as browsers do; html.parser knows `--!>` and `<!-->` only since Python 3.13.6."""
         end = _COMMENT_ENDS.search(self.rawdata, i + 2) if i < self._last_comment_ends else None
         if end is None:
             return -1
@@ -140,7 +140,7 @@ class _Reader(HTMLParser):
         return end.end()
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:  # noqa: ARG002
-        """`<![CDATA[` up to its end: html.parser's own knows only the sections of HTML 4, and fails for the others."""
+        """Read `<![CDATA[` up to its end: html.parser knows only the sections of HTML 4, and fails for others."""
         closed = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
         end = self.rawdata.find(closed, i)
         if end < 0:
@@ -178,7 +178,7 @@ def _text(raw: str, kind: _Kind = _Kind.TEXT) -> list[_Part]:
 
 
 def _unfinished(raw: str) -> _Part:
-    """The end of the page is the end of a tag too."""
+    """Complete a tag that the end of the page cuts off."""
     if not raw[1].isalpha():
         return _Part(_Kind.OTHER, 0, raw[4 if raw.startswith("<!--") else 2 :], raw=raw)
     for end in (">", '">', "'>"):
@@ -189,7 +189,7 @@ def _unfinished(raw: str) -> _Part:
 
 
 def _values(tag: str, part: _Part) -> list[tuple[int, int]] | None:
-    """Where the value of each attribute is written in `tag`, with its quotes; None where html.parser read other ones."""
+    """Return the position of each attribute value in `tag`, with its quotes; None if html.parser read other attributes."""
     found: list[tuple[str, int, int]] = []
     at, end = 1 + len(part.said), len(tag) - (2 if tag.endswith("/>") else 1)
     while (at := _after(tag, at, f"{_BLANKS}/")) < end:
@@ -216,7 +216,7 @@ def _unescaped(attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _after(tag: str, at: int, those: str) -> int:
-    """The first place from `at` on with another character than `those`."""
+    """Return the first position from `at` on with a character not in `those`."""
     while at < len(tag) and tag[at] in those:
         at += 1
     return at
@@ -233,7 +233,7 @@ def _unquoted(value: str) -> str:
 
 
 def _cdata(part: _Part) -> str | None:
-    """The text of a part that is CDATA, which SVG draws as it is written."""
+    """Return the text of a CDATA part, which SVG draws verbatim."""
     name, found, inside = part.said.removeprefix("[").partition("[")
     return inside.removesuffix("]]") if part.kind is _Kind.OTHER and found and name == "CDATA" else None
 
@@ -243,7 +243,7 @@ Runs = list[list[str]]
 
 
 class _Seen:
-    """Collects the runs of a page."""
+    """Collects the runs of a page: texts that are read together."""
 
     def __init__(self) -> None:
         self._runs: Runs = [[]]
@@ -254,7 +254,7 @@ class _Seen:
         return [run for run in self._runs if run]
 
     def tag(self, name: str, style: str = "") -> None:
-        """A tag, or the end of an element. One whose style says how it is displayed may be within a line."""
+        """Handle a start or end tag. An element with a display style may be within a line."""
         if "display" in style.lower():
             self._inline.add(name)
         if name in _APART and name not in self._inline:
@@ -299,7 +299,7 @@ class _Page:
     deepest: int
 
     def cleaned(self, part: _Part) -> str:
-        """The source of a part without what goes."""
+        """Return the source of a part with the redactions applied."""
         if part.kind is _Kind.TEXT:
             new = part.said if part.said == part.raw else self.clean(part.said)
             return part.raw if new == part.said else html.escape(new)
@@ -326,7 +326,7 @@ class _Page:
         return f"{tag}{whole[read:]}".removesuffix(">" if part.end else "") if tag else part.raw
 
     def _written_again(self, part: _Part) -> str:
-        """A tag with its attributes as html.parser read them, if something of them goes."""
+        """Return a tag with its attributes as html.parser read them, if something in them is redacted."""
         before = [(name, html.unescape(value or "")) for name, value in part.attributes]
         after = [(name, self._value(value, "")) for name, value in before]
         written = (f'{name}="{html.escape(value)}"' for name, value in after)
@@ -343,7 +343,7 @@ class _Page:
         return escaped if plain == escaped or (new := clean(plain)) == plain else html.escape(new)
 
     def is_split(self, run: Sequence[str]) -> bool:
-        """Whether what goes is seen in a run, and not in one of its texts alone."""
+        """Whether a match is found in a run, but not in any single text of it."""
         if len(run) < 2:  # noqa: PLR2004  (nothing is between them)
             return False
         cleaned = [self.look(text) if text else text for text in run]
@@ -351,7 +351,7 @@ class _Page:
         return self.look(together) not in {together, "".join(map(self.look, cleaned))}
 
     def shows_more_unescaped(self, cleaned: str) -> bool:
-        """Whether what goes is left in a page that has been cleaned, for who takes all of it for text."""
+        """Whether a match is left in a cleaned page when all of it is read as text."""
         if "&" not in cleaned:
             return False
         after = self.look(cleaned)
