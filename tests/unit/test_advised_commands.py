@@ -69,7 +69,7 @@ def test_each_line_magic_exists(texts):
     found = list(advised(texts, LINE_MAGIC))
     wrong = [where for where, match in found if match["name"] not in {*COMMANDS, *ALIASES}]
     assert wrong == []
-    assert len(found) > 40
+    assert len(found) > 30
 
 
 def test_each_option_of_save_exists(texts):
