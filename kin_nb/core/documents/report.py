@@ -15,7 +15,7 @@ from kin_nb.core.text import one_line
 _ID = 8
 """Characters of an id in a list: enough for `SessionStore.find`."""
 _LINE = 100
-HEADINGS = ("id", "last activity", "turns", "tokens", "model", "first prompt")
+HEADINGS = ("id", "last activity", "turns", "tokens (in+out)", "model", "first prompt")
 NUMBERS = {2, 3}
 """Right-aligned columns."""
 

@@ -27,9 +27,9 @@ def test_a_table_with_aligned_columns(store, write_session):
     big = STEP.model_copy(update={"prompt_tokens": 12_335})
     set_times(write_session("bbbb-1111-2222", "Hello", "again", steps=(big,)), 1_706_347_800_000)
     assert sessions_report(store.list()).splitlines() == [
-        "id        last activity     turns  tokens  model  first prompt",
-        "bbbb-111  2024-01-27 09:30      2  24,690  m      Hello",
-        "aaaa-111  2024-01-26 09:30      1     110  m      Fix the build",
+        "id        last activity     turns  tokens (in+out)  model  first prompt",
+        "bbbb-111  2024-01-27 09:30      2           24,690  m      Hello",
+        "aaaa-111  2024-01-26 09:30      1              110  m      Fix the build",
     ]
 
 
