@@ -46,10 +46,7 @@ def all_records() -> list[tuple[int, int, str]]:
     return [(n, k, name_of(raw)) for n, kin in held for k, raw in enumerate(kin.get("records", []))]
 
 
-EDITS = [pytest.param(what, path, id=f"{'.'.join(map(str, path[1:]))} {what}") for what, path in edits()]
-
-
-@pytest.mark.parametrize(("what", "path"), EDITS)
+@each_row(("what", "path"), edits())
 def test_an_edit_of_any_field_is_named_by_its_cell_turn_and_step(what, path):
     nb = stored()
     record = at(nb, path[:6])
@@ -82,7 +79,7 @@ def check_named(said: str, index: int, named: str, what: str, field: tuple) -> N
         assert f"field {dotted}" in said.replace("`", "")
 
 
-@pytest.mark.parametrize("what", ["changed", "removed", "of another type"])
+@each_row("what", ["changed", "removed", "of another type"])
 def test_an_edit_of_the_list_of_records_is_named_as_such(what):
     for path in [(), *places(stored()["metadata"]["kin"]["records"])]:
         nb = stored()
@@ -138,13 +135,15 @@ def as_saved(form: str, tmp_path) -> Any:
     return nb, json.loads(beside.read_text()) if beside.exists() else {}
 
 
-@pytest.mark.parametrize("what", ["changed", "removed", "of another type"])
-def test_an_edit_of_any_field_in_a_portable_notebook_is_named_too(what, tmp_path):
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
+@each_row("what", ["changed", "removed", "of another type"])
+def test_an_edit_of_any_field_in_a_portable_notebook_is_named_too(what, tmp_path, every):
     """By the cell that asks; by its number among those that the text holds, where nothing else is known."""
     nb, _ = as_saved("portable", tmp_path)
     head, _, body = nb["cells"][1]["source"].partition("\n")
-    tried = 0
-    for index, number, path, named in embedded_places(json.loads(body)):
+    places_of_records = list(embedded_places(json.loads(body)))
+    assert len(places_of_records) > 200
+    for index, number, path, named in places_of_records[::every]:
         value = json.loads(body)
         edit(value["cells"], what, (index, "kin", "records", *path))
         nb["cells"][1]["source"] = f"{head}\n{json.dumps(value)}"
@@ -154,8 +153,6 @@ def test_an_edit_of_any_field_in_a_portable_notebook_is_named_too(what, tmp_path
         with pytest.raises(RecordingError) as caught:
             embedded_recording(EVERYTHING.name, json.dumps(value))
         check_named(str(caught.value), index, named, what, path[1:])
-        tried += 1
-    assert tried > 200
 
 
 def embedded_places(value: Any) -> Iterator[tuple[int, int, tuple, str]]:
@@ -165,12 +162,13 @@ def embedded_places(value: Any) -> Iterator[tuple[int, int, tuple, str]]:
             yield from ((index, index + 2, (n, *path), name_of(record)) for path in places(record))
 
 
-@pytest.mark.parametrize("form", ["portable", "sidecar"])
-def test_a_long_text_that_was_changed_in_the_other_forms_is_named_by_its_field(form, tmp_path):
+@pytest.mark.parametrize("step", [997, pytest.param(97, marks=pytest.mark.long)])
+@each_row("form", ["portable", "sidecar"])
+def test_a_long_text_that_was_changed_in_the_other_forms_is_named_by_its_field(form, tmp_path, step):
     nb, beside = as_saved(form, tmp_path)
     text = nb["cells"][1]["source"] if form == "portable" else json.dumps(beside)
     said = r"^cell [34], turn 2, step 1: field calls\.2\.output: its text in .* was changed"
-    for changed in one_changed(text, 97, "line of a long result"):
+    for changed in one_changed(text, step, "line of a long result"):
         if form == "portable":
             nb["cells"][1]["source"] = changed
         else:
@@ -188,31 +186,28 @@ def one_changed(text: str, step: int, within: str) -> Iterator[str]:
             yield f"{text[:place]}{letter}{text[place + 1 :]}"
 
 
-@each_row(
-    ("number", "index"),
-    [(number, index) for number, index, *_ in all_records()],
-    ids=[name for *_, name in all_records()],
-)
-def test_each_byte_of_a_record_counts(number, index):
+@pytest.mark.parametrize("every", [15, pytest.param(1, marks=pytest.mark.long)])
+@each_row(("number", "index", "name"), all_records())
+def test_each_byte_of_a_record_counts(number, index, name, every):
     """As a text: what is no JSON any more is refused by the file's name, what still is one by cell and turn."""
     record = stored()["cells"][number]["metadata"]["kin"]["records"][index]
     text = canonical_json(record)
     said: set[str] = set()
-    for place in range(len(text)):
+    for place in range(0, len(text), every):
         for letter in {"0", "b"} - {text[place]}:
-            nb = stored()
             try:
                 changed = json.loads(f"{text[:place]}{letter}{text[place + 1 :]}")
             except ValueError:
                 continue  # as an editor would say
-            nb["cells"][number]["metadata"]["kin"]["records"][index] = changed
             if changed == record:
                 continue
+            nb = stored()
+            nb["cells"][number]["metadata"]["kin"]["records"][index] = changed
             with pytest.raises(RecordingError) as caught:
                 read_recording(nb)
             assert str(caught.value).startswith(f"cell {number + 1}"), (place, letter)
             if isinstance(changed, dict) and all(changed.get(key) == record.get(key) for key in ("type", "turn")):
-                assert str(caught.value).startswith(f"cell {number + 1}, {name_of(record)}"), (place, letter)
+                assert str(caught.value).startswith(f"cell {number + 1}, {name}"), (place, letter)
             said.add(str(caught.value))
     assert said
 
@@ -245,9 +240,10 @@ CARRIERS = {
 }
 
 
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.long)])
 @each_row("carrier", CARRIERS)
 @each_row("what", ["changed", "removed", "of another type"])
-def test_an_edit_of_a_record_in_an_output_is_named_by_its_cell_turn_and_step(what, carrier):
+def test_an_edit_of_a_record_in_an_output_is_named_by_its_cell_turn_and_step(what, carrier, every):
     make, place = CARRIERS[carrier]
     whole = make()
     assert Book.collect(whole).recording.records == EVERYTHING.records
@@ -257,17 +253,17 @@ def test_an_edit_of_a_record_in_an_output_is_named_by_its_cell_turn_and_step(wha
             continue
         where = ("cells", *place(number), "record")
         record = at(whole, where)
-        for path in places(record):
+        for path in list(places(record))[::every]:
             nb = copy.deepcopy(whole)
             edit(nb, what, (*where, *path))
             with pytest.raises(RecordingError) as caught:
                 Book.collect(nb)
             check_named(str(caught.value), number, name_of(record), what, path)
             tried += 1
-    assert tried > 100
+    assert tried > 100 / every
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
+@each_row("carrier", CARRIERS)
 def test_a_long_text_that_an_output_carries_and_that_was_changed_is_named_by_its_field(carrier):
     make, place = CARRIERS[carrier]
     number = 1 if carrier == "outputs" else 2
@@ -278,7 +274,8 @@ def test_a_long_text_that_an_output_carries_and_that_was_changed_is_named_by_its
             Book.collect(nb)
 
 
-def test_whatever_stands_in_place_of_a_value_reading_and_saving_end_in_a_sentence_or_in_an_equal_recording():
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.long)])
+def test_whatever_stands_in_place_of_a_value_reading_and_saving_end_in_a_sentence_or_in_an_equal_recording(every):
     nasty = [
         None,
         True,
@@ -295,7 +292,7 @@ def test_whatever_stands_in_place_of_a_value_reading_and_saving_end_in_a_sentenc
         {"json": "[" * 999},
     ]
     whole = stored()
-    for number, path in enumerate(places(whole)):
+    for number, path in list(enumerate(places(whole)))[::every]:
         nb = copy.deepcopy(whole)
         at(nb, path[:-1])[path[-1]] = nasty[number % len(nasty)]
         with suppress(RecordingError):

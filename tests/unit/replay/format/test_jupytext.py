@@ -88,11 +88,9 @@ def sources(nb: Any) -> list[tuple[str, str]]:
     return [(cell["cell_type"], cell["source"].strip()) for cell in nb["cells"]]
 
 
-@pytest.mark.parametrize("kernel", [None, KIN], ids=["python", "kin"])
-@pytest.mark.parametrize("fmt", FORMATS)
+# the Kin kernel is warned of py:light, below
+@each_row(("fmt", "kernel"), [*((fmt, None) for fmt in FORMATS), *((fmt, KIN) for fmt in FORMATS if fmt != "py:light")])
 def test_a_paired_notebook_keeps_its_prompts_and_records(fmt, kernel, tmp_path):
-    if kernel is KIN and fmt == "py:light":
-        pytest.skip("the Kin kernel is warned of it, below")
     path = saved(tmp_path / "talk.ipynb", PROMPTS, kernel=kernel)
     before = load_notebook(path)
     nb = paired(path, fmt)
@@ -132,12 +130,13 @@ def test_a_portable_one_keeps_its_recording_without_pairing_too(fmt, tmp_path):
     assert sources(load_notebook(path)) == sources(before)
 
 
+@pytest.mark.parametrize("rounds", [15, pytest.param(150, marks=pytest.mark.long)])
 @each_row("kernel", [None, KIN], ids=["python", "kin"])
 @each_row("fmt", FORMATS)
-def test_what_a_format_cannot_hold_is_announced(fmt, kernel):
+def test_what_a_format_cannot_hold_is_announced(fmt, kernel, rounds):
     """Prompts of awkward lines: each comes back as it was, or the notebook warns."""
     chance, warned = random.Random(19), 0
-    for _ in range(150):
+    for _ in range(rounds):
         nb = _awkward(chance, kernel)
         nb["metadata"]["jupytext"]["formats"] = f"ipynb,{fmt}"
         if pairing_warnings(nb):
@@ -148,7 +147,7 @@ def test_what_a_format_cannot_hold_is_announced(fmt, kernel):
         assert [cell["metadata"].get("kin") for cell in back["cells"]] == [
             cell["metadata"].get("kin") for cell in nb["cells"]
         ]
-    assert warned == 150 if (fmt, kernel) == ("py:light", KIN) else 0 < warned < 150
+    assert warned == rounds if (fmt, kernel) == ("py:light", KIN) else 0 < warned < rounds
 
 
 def _awkward(chance: random.Random, kernel: Any) -> Any:
@@ -227,7 +226,7 @@ def test_cells_that_a_format_cannot_hold_are_named_with_the_reason(nb, said):
     assert all(part in warning for part, warning in zip(said, warnings, strict=True))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after"),
     [
         ({}, {"cell_metadata_filter": "-kin"}),

@@ -26,12 +26,13 @@ from tests.unit.replay.sessions import carried_of
 SHIPPED = files("kin_nb.replay.format").joinpath("session-notebook.schema.json")
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.ipynb"))
 SCHEMA = json.loads(SHIPPED.read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def faults(value: Any, part: str = "") -> list[str]:
     """What the shipped schema has against `value`, which is a notebook, or that part of one."""
     schema = {"$ref": f"#/$defs/{part}", "$defs": SCHEMA["$defs"]} if part else SCHEMA
-    found = jsonschema.Draft202012Validator(schema).iter_errors(value)
+    found = VALIDATOR.evolve(schema=schema).iter_errors(value)
     return [f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in found]
 
 
@@ -89,18 +90,18 @@ def test_numbers_as_javascript_writes_them_are_valid():
     assert faults(json.loads(text)) == []
 
 
-def _of_another_type() -> list[tuple]:
-    """But for what a record of a later version holds, which this one does not know."""
+def test_a_value_of_another_type_is_refused_wherever_it_stands():
+    """Except in a record of a later version, which this one does not know."""
     kinds = {path: at(stored(), path[:6])["type"] for _, path in edits()}
     known = [path for path, kind in kinds.items() if kind != "vote" or path[6] in ("type", "sha")]
-    return [pytest.param(path, id=".".join(map(str, path[1:]))) for path in known]
-
-
-@pytest.mark.parametrize("path", _of_another_type())
-def test_a_value_of_another_type_is_refused_wherever_it_stands(path):
-    nb = stored()
-    edit(nb, "of another type", path)
-    assert faults(nb)
+    accepted = []
+    for path in known:
+        nb = stored()
+        edit(nb, "of another type", path)
+        if VALIDATOR.is_valid(nb):
+            accepted.append(path)
+    assert len(known) > 200
+    assert accepted == []
 
 
 @each_row(
