@@ -16,53 +16,63 @@ from _pytest.mark.structures import ParameterSet
 
 
 def each_row(
-    names: str | tuple[str, ...], rows: Iterable[Any], ids: Iterable[str] | Callable[[Any], Any] | None = None
+    names: str | tuple[str, ...],
+    rows: Iterable[Any],
+    ids: Iterable[str] | Callable[[Any], Any] | None = None,
+    *,
+    long: Iterable[Any] = (),
 ) -> Callable[..., Any]:
-    """Call the test for each row, like `pytest.mark.parametrize` as one item.
+    """Call the test for each row, like `pytest.mark.parametrize` as one item; for the rows of `long` as a second, long item.
 
     All rows share the fixtures of the test, except that each has a `tmp_path` of its own.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    table = [_values(row, single=len(arguments) == 1) for row in rows]
-    if ids is None or callable(ids):
-        label = ids or "{!r:.200}".format
-        labels = [", ".join(str(label(value)) for value in values) for values in table]
-    else:
-        labels = list(ids)
-    assert table, "a table without rows checks nothing"
-    assert all(len(values) == len(arguments) for values in table), "a row has a value for each name"
+    tables = {part: [_values(row, arguments) for row in table] for part, table in (("fast", rows), ("long", long))}
+    labels = list(ids) if ids is not None and not callable(ids) else None
+    label_of = ids if callable(ids) else "{!r:.200}".format
+    assert tables["fast"], "a table without rows checks nothing"
 
-    def wrap(test: Callable[..., Any]) -> Callable[..., None]:
+    def wrap(test: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(test)
         def check_rows(**fixtures: Any) -> None:
+            table = tables[fixtures.pop("rows", "fast")]
+            folder = fixtures.get("tmp_path")
             failures = []
-            for number, (values, label) in enumerate(zip(table, labels, strict=True)):
-                given = {**fixtures, **dict(zip(arguments, values, strict=True))}
-                if "tmp_path" in fixtures:
-                    given["tmp_path"] = fixtures["tmp_path"] / f"row{number}"
-                    given["tmp_path"].mkdir()
+            for number, values in enumerate(table):
                 try:
-                    outcome = test(**given)
+                    if folder is not None:
+                        fixtures["tmp_path"] = folder / f"row{number}"
+                        fixtures["tmp_path"].mkdir()
+                    outcome = test(**fixtures, **dict(zip(arguments, values, strict=True)))
                     if inspect.iscoroutine(outcome):
                         asyncio.run(outcome)
                 except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001
+                    label = labels[number] if labels else ", ".join(str(label_of(value)) for value in values)
                     error.add_note(f"row {number}: {label}")
                     failures.append(error)
             if failures:
                 raise BaseExceptionGroup(f"{len(failures)} of {len(table)} rows", failures)
 
-        # `functools.wraps` would name the row's arguments as fixtures, and an async test as a coroutine
+        # without this, `functools.wraps` passes off a row's arguments as fixtures, and an async test as a coroutine
         signature = inspect.signature(test)
         kept = [parameter for name, parameter in signature.parameters.items() if name not in arguments]
+        if tables["long"]:
+            kept.append(inspect.Parameter("rows", inspect.Parameter.KEYWORD_ONLY))
         check_rows.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
         del check_rows.__wrapped__  # type: ignore[attr-defined]
-        return check_rows
+        if not tables["long"]:
+            return check_rows
+        parts = ["fast", pytest.param("long", marks=pytest.mark.long)]
+        return pytest.mark.parametrize("rows", parts)(check_rows)
 
     return wrap
 
 
-def _values(row: Any, *, single: bool) -> tuple[Any, ...]:
+def _values(row: Any, arguments: list[str]) -> tuple[Any, ...]:
     if isinstance(row, ParameterSet):
         assert not row.marks, "a row that is marked is an item of its own"
-        return tuple(row.values)
-    return (row,) if single else tuple(row)
+        values = tuple(row.values)
+    else:
+        values = (row,) if len(arguments) == 1 else tuple(row)
+    assert len(values) == len(arguments), "a row has a value for each name"
+    return values

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Callable, Container
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -86,13 +87,24 @@ JUPYTER = {"IPython", "ipykernel", "ipywidgets", "jupyter_client", "nbformat", "
 HEAVY = ["mcp", "nbformat", "nbclient", "ipywidgets", "httpx", "pydantic", "markdown_it", "nh3"]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Every module that a file imports, at its top or inside functions."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found: set[str] = set()
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             found.add(node.module)
     return found
 
@@ -100,7 +112,7 @@ def imports(path: Path) -> set[str]:
 def imports_at_once(path: Path) -> set[str]:
     """What is imported when the file's own module is, by full names: not inside functions, nor for type checkers alone."""
     found: set[str] = set()
-    left: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    left: list[ast.AST] = [parsed(path)]
     while left:
         node = left.pop()
         if isinstance(node, ast.Import):
@@ -116,11 +128,11 @@ def imports_at_once(path: Path) -> set[str]:
 
 def all_imports(path: Path, modules: Container[str]) -> set[str]:
     """The modules of `modules` that a file imports anywhere; a package's own file where it takes no module of it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found: set[str] = set()
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             full = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in modules else node.module for name in full}
     return {name for name in found if name in modules}
@@ -130,7 +142,7 @@ def private_names_of_others(path: Path) -> set[str]:
     """`other._name`, where `other` is neither the object itself nor its class."""
     return {
         node.attr
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute)
         and node.attr.startswith("_")
         and not node.attr.startswith("__")

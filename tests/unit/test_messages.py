@@ -14,7 +14,6 @@ from tests.table import each_row
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "messages"))
-MESSAGES: list[Any] = SCRIPT["collected"]()
 
 # Words that are not plain English, or that mean something else to a reader who translates them.
 IDIOMS = re.compile(
@@ -41,45 +40,46 @@ AFTER_AN_OPTION = {"must", "needs"}
 AFTER_A_PLACE = ("core/skills/flows/",)
 
 
+@pytest.fixture(scope="module")
+def messages() -> list[Any]:
+    return SCRIPT["collected"]()
+
+
 def class_names() -> set[str]:
-    names = {
-        node.name
-        for path in (ROOT / "kin_nb").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    }
-    return {name for name in names if re.match(r"(?:[A-Z]+[a-z]+){2}", name)}  # one hump may be an English word
+    # two humps at least: a name with one may be an English word
+    defined = re.compile(r"^ *class ((?:[A-Z]+[a-z]+){2}\w*)", re.MULTILINE)
+    return {name for path in (ROOT / "kin_nb").rglob("*.py") for name in defined.findall(path.read_text("utf-8"))}
 
 
 def shown(message: Any, what: str) -> str:
     return f"{message.file}: {what}: {message.text}"
 
 
-def test_the_page_has_the_texts_of_the_source():
+def test_the_page_has_the_texts_of_the_source(messages):
     page = (ROOT / "docs" / "project" / "messages.md").read_text(encoding="utf-8")
-    assert page == SCRIPT["page"](), "docs/project/messages.md is out of date: run scripts/messages"
+    assert page == SCRIPT["page"](messages), "docs/project/messages.md is out of date: run scripts/messages"
 
 
-def test_texts_are_in_plain_words():
-    found = [shown(message, match[0]) for message in MESSAGES for match in IDIOMS.finditer(message.plain)]
+def test_texts_are_in_plain_words(messages):
+    found = [shown(message, match[0]) for message in messages for match in IDIOMS.finditer(message.plain)]
     assert not found, "\n".join(found)
 
 
-def test_texts_name_only_classes_that_users_write():
+def test_texts_name_only_classes_that_users_write(messages):
     names = class_names() - CLASSES_OF_THE_API
     found = [
         shown(message, name)
-        for message in MESSAGES
+        for message in messages
         for name in re.findall(r"\b[A-Z]\w+", message.plain)
         if name in names
     ]
     assert not found, "\n".join(found)
 
 
-def test_sentences_are_short():
+def test_sentences_are_short(messages):
     found = [
         shown(message, f"{len(sentence)} characters")
-        for message in MESSAGES
+        for message in messages
         if message.kind != "prompt"
         for sentence in re.split(r"(?<=[.!?:;]) |\n", message.plain)
         if len(sentence) > LONGEST_SENTENCE
@@ -87,10 +87,10 @@ def test_sentences_are_short():
     assert not found, "\n".join(found)
 
 
-def test_errors_that_are_sentences_begin_with_a_capital_letter_or_a_quoted_word():
+def test_errors_that_are_sentences_begin_with_a_capital_letter_or_a_quoted_word(messages):
     found = [
         shown(message, word)
-        for message in MESSAGES
+        for message in messages
         if message.kind == "error" and not message.file.startswith(AFTER_A_PLACE) and message.plain.endswith(".")
         for word in re.findall(r"^[a-z][\w.]*", message.text)
         if "_" not in word and word not in QUOTED | AFTER_AN_OPTION

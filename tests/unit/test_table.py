@@ -21,6 +21,11 @@ def test_all_rows_that_fail_are_reported_together():
     assert [error.__notes__[-1] for error in caught.value.exceptions] == ["row 1: 3, 2", "row 2: 2, 2"]
 
 
+@each_row("number", [1], long=[2])
+def test_the_long_rows_are_an_item_of_their_own(number, request):
+    assert (number == 2) is (request.node.get_closest_marker("long") is not None)
+
+
 def test_an_async_row_and_one_that_raises_nothing_fail_too():
     @each_row("divisor", [0, 1])
     async def divides(divisor):

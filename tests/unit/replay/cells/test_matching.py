@@ -142,7 +142,7 @@ def test_what_the_last_run_with_a_text_made(row):
     assert [*last_run(records, wanted)] == [records[n] for n in expected]
 
 
-@pytest.mark.parametrize("seed", [*range(60), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(60, 200))])
+@each_row("seed", range(60), long=range(60, 200))
 def test_runs_leave_nothing_out_and_the_last_one_is_of_its_text_whatever_was_run(seed):
     dice = random.Random(seed)
     words = [dice.choice(["A", "A+1", "A+2", "B", "uA", "uB", "u", "r", "c", "s"]) for _ in range(dice.randrange(12))]

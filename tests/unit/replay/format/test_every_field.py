@@ -135,7 +135,7 @@ def as_saved(form: str, tmp_path) -> Any:
     return nb, json.loads(beside.read_text()) if beside.exists() else {}
 
 
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
+@each_row("every", [12], long=[1])
 @each_row("what", ["changed", "removed", "of another type"])
 def test_an_edit_of_any_field_in_a_portable_notebook_is_named_too(what, tmp_path, every):
     """By the cell that asks; by its number among those that the text holds, where nothing else is known."""
@@ -162,7 +162,7 @@ def embedded_places(value: Any) -> Iterator[tuple[int, int, tuple, str]]:
             yield from ((index, index + 2, (n, *path), name_of(record)) for path in places(record))
 
 
-@pytest.mark.parametrize("step", [997, pytest.param(97, marks=pytest.mark.long)])
+@each_row("step", [997], long=[97])
 @each_row("form", ["portable", "sidecar"])
 def test_a_long_text_that_was_changed_in_the_other_forms_is_named_by_its_field(form, tmp_path, step):
     nb, beside = as_saved(form, tmp_path)
@@ -186,7 +186,7 @@ def one_changed(text: str, step: int, within: str) -> Iterator[str]:
             yield f"{text[:place]}{letter}{text[place + 1 :]}"
 
 
-@pytest.mark.parametrize("every", [15, pytest.param(1, marks=pytest.mark.long)])
+@each_row("every", [15], long=[1])
 @each_row(("number", "index", "name"), all_records())
 def test_each_byte_of_a_record_counts(number, index, name, every):
     """As a text: what is no JSON any more is refused by the file's name, what still is one by cell and turn."""
@@ -240,7 +240,7 @@ CARRIERS = {
 }
 
 
-@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.long)])
+@each_row("every", [10], long=[1])
 @each_row("carrier", CARRIERS)
 @each_row("what", ["changed", "removed", "of another type"])
 def test_an_edit_of_a_record_in_an_output_is_named_by_its_cell_turn_and_step(what, carrier, every):
@@ -274,7 +274,7 @@ def test_a_long_text_that_an_output_carries_and_that_was_changed_is_named_by_its
             Book.collect(nb)
 
 
-@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.long)])
+@each_row("every", [10], long=[1])
 def test_whatever_stands_in_place_of_a_value_reading_and_saving_end_in_a_sentence_or_in_an_equal_recording(every):
     nasty = [
         None,

@@ -130,7 +130,7 @@ def test_a_portable_one_keeps_its_recording_without_pairing_too(fmt, tmp_path):
     assert sources(load_notebook(path)) == sources(before)
 
 
-@pytest.mark.parametrize("rounds", [15, pytest.param(150, marks=pytest.mark.long)])
+@each_row("rounds", [15], long=[150])
 @each_row("kernel", [None, KIN], ids=["python", "kin"])
 @each_row("fmt", FORMATS)
 def test_what_a_format_cannot_hold_is_announced(fmt, kernel, rounds):

@@ -6,8 +6,6 @@ import random
 import re
 from dataclasses import replace
 
-import pytest
-
 from kin_nb.core.records import ClearRecord, SessionRecord
 from kin_nb.replay.book import Book, CellEntry
 from kin_nb.replay.cell_keys import cell_key, command_key, flow_key
@@ -176,8 +174,8 @@ def test_conversations_of_other_names_are_played_apart():
         assert " ".join(run(playback, word) for word in ["A:a", "B:b", "A:h", "A:new"]) == expected
 
 
-@pytest.mark.parametrize("seed", [*range(60), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(60, 200))])
-@pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
+@each_row("seed", range(60), long=range(60, 200))
+@each_row("ids", [True, False])
 def test_no_cell_ever_plays_another_text_and_whatever_was_run_the_notebook_still_plays_from_the_top(seed, ids):
     dice = random.Random(seed)
     texts = ["A", "B", "C", "A(A,A+1)", "D/o", "u1", "X(A)", "A(A,uA,A)", "B()"]

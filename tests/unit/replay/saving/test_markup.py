@@ -76,9 +76,10 @@ def page(chance: random.Random, within: int = 0) -> str:
     return "".join(part(chance, within) for _ in range(chance.randint(1, 4)))
 
 
-def test_of_any_page_a_reader_sees_all_but_what_goes_and_where_nothing_does_it_is_the_same_to_the_letter():
+@each_row("rounds", [200], long=[2000])
+def test_of_any_page_a_reader_sees_all_but_what_goes_and_where_nothing_does_it_is_the_same_to_the_letter(rounds):
     changed = 0
-    for seed in range(2000):
+    for seed in range(rounds):
         before = page(random.Random(seed))
         after = clean_markup(clean(before), clean)
         seen = Reader(before).seen
@@ -86,7 +87,7 @@ def test_of_any_page_a_reader_sees_all_but_what_goes_and_where_nothing_does_it_i
         assert "".join(Reader(after).seen) == wanted, (seed, before, after)
         assert (after == before) == (wanted == "".join(seen)), (seed, before, after)
         changed += after != before
-    assert 500 < changed < 2000
+    assert rounds / 4 < changed < rounds
 
 
 @each_row(
@@ -108,6 +109,7 @@ def test_what_reads_as_a_match_goes_and_the_markup_around_it_stays(page, cleaned
     assert clean_markup(clean(page), clean) == cleaned
 
 
+@each_row("times", [2_000], long=[20_000])
 @each_row(
     "piece",
     [
@@ -115,8 +117,8 @@ def test_what_reads_as_a_match_goes_and_the_markup_around_it_stays(page, cleaned
         *("<!-- --!>", "<![x[", "<![CDATA[", "<?", "\n<a/", "<textarea>", '<a b=x"y '),
     ],
 )
-def test_long_broken_markup_is_cleaned_to_its_end(piece):
-    assert "O'Brien" not in html.unescape(clean_markup("&amp;" + piece * 20_000 + "O&#39;Brien", clean))
+def test_long_broken_markup_is_cleaned_to_its_end(piece, times):
+    assert "O'Brien" not in html.unescape(clean_markup("&amp;" + piece * times + "O&#39;Brien", clean))
 
 
 def test_pages_within_pages_have_an_end():
@@ -258,9 +260,10 @@ def readings(page: str) -> list[str]:
     return ["".join(seen), html.unescape(page), html.unescape(re.sub("<[^>]*>", "", page)), between]
 
 
-def test_whatever_is_put_together_no_reader_finds_what_goes_and_without_it_every_byte_stays():
+@each_row("rounds", [300], long=[3000])
+def test_whatever_is_put_together_no_reader_finds_what_goes_and_without_it_every_byte_stays(rounds):
     changed = 0
-    for seed in range(3000):
+    for seed in range(rounds):
         chance = random.Random(seed)
         parts = chance.choices(PIECES, k=chance.randint(1, 8))
         parts.insert(chance.randrange(len(parts) + 1), escaped(chance.choice(("hunter22", "hunt", "er22")), "", chance))
@@ -270,4 +273,4 @@ def test_whatever_is_put_together_no_reader_finds_what_goes_and_without_it_every
         if not any(SECRET in text for text in readings(page)):
             assert after == page, seed
         changed += after != page
-    assert 500 < changed < 3000
+    assert rounds / 6 < changed < rounds
