@@ -8,24 +8,31 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, run, write_config
 from page import NOTE, Page
+from shell_client import ShellClient
 
 from tests.model_server import ModelServer, tool_call
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kin_nb-tests"
 
-QUICK = [("6.29.5", False), (None, False)]
-"""The oldest that we support, and what is installed."""
-LONG = [("6.31.0", False), ("7.0.1", False), ("7.3.0", False), ("7.4.0", False)] + [
+OLDEST = ("6.29.5", False)
+"""That we support."""
+INSTALLED = (None, False)
+NEWER = [("6.31.0", False), ("7.0.1", False), ("7.3.0", False), ("7.4.0", False)] + [
     (version, True) for version in ("7.0.1", "7.3.0", "7.4.0")
 ]
-THREADS = "import threading; print(sorted(t.name for t in threading.enumerate()))"
+IN_PROCESS = "in-process"
+THREADS = (
+    "import threading; "
+    "print(sorted(t.name for t in threading.enumerate() if 'process_request_thread' not in t.name))"  # ModelServer's
+)
 Factory = Callable[..., LiveKernel]
 
 
@@ -62,22 +69,37 @@ def kernel(kernels, tmp_path_factory) -> Iterator[Factory]:
             pytest.fail("the kernel was not usable after this test")
 
 
-def _matrix() -> list:
-    names = {key: f"ipykernel-{key[0] or 'installed'}{'-subshell' if key[1] else ''}" for key in QUICK + LONG}
-    quick = [pytest.param(key, id=names[key]) for key in QUICK]
-    return quick + [pytest.param(key, id=names[key], marks=pytest.mark.long) for key in LONG]
+def _id(key: tuple[str | None, bool] | str) -> str:
+    return key if isinstance(key, str) else f"ipykernel-{key[0] or 'installed'}{'-subshell' if key[1] else ''}"
+
+
+def _kernels_of(item: pytest.Function) -> list:
+    """The kernels that a test with `nb` runs in, and those of them that are for `-m long` alone (see the markers)."""
+    if item.get_closest_marker("one_kernel"):
+        quick, long = [INSTALLED], []
+    elif item.get_closest_marker("in_process"):
+        quick, long = [IN_PROCESS], [INSTALLED]
+    elif item.get_closest_marker("every_kernel"):
+        quick, long = [OLDEST, INSTALLED], NEWER
+    else:
+        quick, long = [INSTALLED], [OLDEST, *NEWER]
+    chosen = [pytest.param(key, id=_id(key)) for key in quick]
+    return chosen + [pytest.param(key, id=_id(key), marks=pytest.mark.long) for key in long]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "nb" in metafunc.fixturenames:
-        one = metafunc.definition.get_closest_marker("one_kernel")
-        metafunc.parametrize("nb", [QUICK[-1]] if one else _matrix(), ids=["one"] if one else None, indirect=True)
+        metafunc.parametrize("nb", _kernels_of(metafunc.definition), indirect=True)
 
 
 @pytest.fixture
-def nb(request, kernel) -> LiveKernel:
+def nb(request, kernel, tmp_path_factory) -> Iterator[LiveKernel | ShellClient]:
+    if request.param == IN_PROCESS:
+        with closing(ShellClient(tmp_path_factory.mktemp("home"))) as client:
+            yield client
+        return
     version, subshells = request.param
-    return kernel(version, subshells=subshells)
+    yield kernel(version, subshells=subshells)
 
 
 def overlay(version: str) -> Path:

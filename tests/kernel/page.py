@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,21 @@ def forget_log(folder: Path) -> None:
     """As for a teammate, who has none: of the session whose KIN_HOME is in `folder`."""
     for log in (folder / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
         log.unlink()
+
+
+def with_and_without_log(page: Page, folder: Path) -> Iterator[bool]:
+    """Restore the saved page twice: for its user, whose KIN_HOME in `folder` has the log, and for a teammate."""
+    sessions = folder / "kin-home" / "sessions"
+    saved, files = page.path.read_text(), (folder / "a.py").read_bytes()
+    kept = shutil.copytree(sessions, folder / "sessions-then")
+    for log in (True, False):
+        shutil.rmtree(sessions)
+        if log:
+            shutil.copytree(kept, sessions)
+        page.path.write_text(saved)
+        (folder / "a.py").write_bytes(files)
+        page.nb = as_node(load_notebook(page.path))
+        yield log
 
 
 class Page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from notebook_client import says_where_to_answer
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.every_kernel]
 
 ASK = '%%agent\nd = await ask("rm -rf build")\nio.stream(f"{d.approved} {d.scope} {d.message} {d.by}")\n'
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from nbformat.v4 import new_code_cell
 from notebook_client import run
-from page import forget_log, prompts_sent
+from page import forget_log, prompts_sent, with_and_without_log
 
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.format.output_records import RECORD_KEY
+from tests.model_server import ModelServer
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
+
+
+@contextmanager
+def no_request(server: ModelServer) -> Iterator[None]:
+    """No model is asked."""
+    before = len(server.requests)
+    yield
+    assert len(server.requests) == before
 
 
 @pytest.mark.parametrize("page", ["", "--portable"], indirect=True)
@@ -124,10 +134,9 @@ def test_a_new_cell_with_a_text_that_was_asked_shows_that_turn_and_how_to_ask_it
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Go on.", "Go on."]
 
 
-@pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize("name", ["", " --session helper"])
 def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that_was_taken_back_with_it(
-    page, model_server, tmp_path, name, log
+    page, model_server, tmp_path, name, subtests
 ):
     for answer in ("A1.", "B1.", "A2."):
         model_server.enqueue(answer)
@@ -135,60 +144,58 @@ def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that
         page.add(f"%%kin{name}\nPrompt {letter}.")
     page.retry(page.cells[3])
     page.save()
-    if not log:
-        shutil.rmtree(tmp_path / "kin-home" / "sessions")
-    for _ in range(2):
-        assert set(page.restart_and_run_all()) == {"ok"}
-        assert "A2." in str(page.cells[3]["outputs"])
-        assert "B1." in page.said
-        page.save()
-    assert len(model_server.requests) == 6
-    model_server.enqueue("C.")
-    page.add(f"%%kin{name}\nPrompt C.")
-    assert prompts_sent(model_server)[-2:] == ["Prompt A.", "Prompt C."]
-    assert "Prompt B." not in prompts_sent(model_server)
+    for log in with_and_without_log(page, tmp_path):
+        with subtests.test(log=log), no_request(model_server):
+            for _ in range(2):
+                assert set(page.restart_and_run_all()) == {"ok"}
+                assert "A2." in str(page.cells[3]["outputs"])
+                assert "B1." in page.said
+                page.save()
+        with subtests.test("continued", log=log):
+            model_server.enqueue("C.")
+            page.add(f"%%kin{name}\nPrompt C.")
+            assert prompts_sent(model_server)[-2:] == ["Prompt A.", "Prompt C."]
+            assert "Prompt B." not in prompts_sent(model_server)
 
 
-@pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize(("rule", "sent"), [("retry", []), ("live", ["Say one.", "Add a note."])])
-def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, model_server, tmp_path, rule, sent, log):
+def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(
+    page, model_server, tmp_path, rule, sent, subtests
+):
     for answer in ("Anew.", "Later."):
         model_server.enqueue(answer)
     getattr(page, rule)(page.cells[1])
     page.add("%%kin\nLater.")
     page.save()
-    if not log:
-        shutil.rmtree(tmp_path / "kin-home" / "sessions")
-    for _ in range(2):
-        assert set(page.restart_and_run_all()) == {"ok"}
-        assert "Anew." in str(page.cells[1]["outputs"])
-        assert ("Undid turns 1, 2" in str(page.cells[1]["outputs"])) == (rule == "retry")
-        assert "Later." in page.said
-        page.save()
-    assert len(model_server.requests) == 5
-    model_server.enqueue("Next.")
-    assert page.add("%%kin\nNext.") == "ok"
-    assert prompts_sent(model_server) == [*sent, "Say one.", "Later.", "Next."]
+    for log in with_and_without_log(page, tmp_path):
+        with subtests.test(log=log), no_request(model_server):
+            for _ in range(2):
+                assert set(page.restart_and_run_all()) == {"ok"}
+                assert "Anew." in str(page.cells[1]["outputs"])
+                assert ("Undid turns 1, 2" in str(page.cells[1]["outputs"])) == (rule == "retry")
+                assert "Later." in page.said
+                page.save()
+        with subtests.test("continued", log=log):
+            model_server.enqueue("Next.")
+            assert page.add("%%kin\nNext.") == "ok"
+            assert prompts_sent(model_server) == [*sent, "Say one.", "Later.", "Next."]
 
 
 @pytest.mark.parametrize("rule", ["retry", "live"])
-@pytest.mark.parametrize("log", [True, False])
-def test_one_that_was_asked_again_twice_shows_what_it_showed(page, model_server, tmp_path, rule, log):
+def test_one_that_was_asked_again_twice_shows_what_it_showed(page, model_server, tmp_path, rule, subtests):
     for answer in ("Anew 1.", "Anew 2."):
         model_server.enqueue(answer)
         getattr(page, rule)(page.cells[1])
     page.save()
-    if not log:
-        shutil.rmtree(tmp_path / "kin-home" / "sessions")
-    run(page.kin, "%unload_ext kin_nb")
-    assert [page.run(cell) for cell in page.cells[:2]] == ["ok", "ok"]
-    assert "Anew 2." in page.said
-    assert len(model_server.requests) == 5
+    for log in with_and_without_log(page, tmp_path):
+        with subtests.test(log=log), no_request(model_server):
+            run(page.kin, "%unload_ext kin_nb")
+            assert [page.run(cell) for cell in page.cells[:2]] == ["ok", "ok"]
+            assert "Anew 2." in page.said
 
 
-@pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize("name", ["", " --session helper"])
-def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server, tmp_path, name, log):
+def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server, tmp_path, name, subtests):
     for answer in ("A1.", "A2.", "B."):
         model_server.enqueue(answer)
     page.add(f"%%kin{name}\nPrompt A.")
@@ -196,19 +203,19 @@ def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server,
     page.add(f"%kin{name} undo")
     page.add(f"%%kin{name}\nPrompt B.")
     page.save()
-    if not log:
-        shutil.rmtree(tmp_path / "kin-home" / "sessions")
-    for _ in range(2):
-        assert set(page.restart_and_run_all()) == {"ok"}
-        assert "A2." in str(page.cells[3]["outputs"])
-        assert "Undid turn" in str(page.cells[4]["outputs"])
-        assert "B." in page.said
-        page.save()
-    assert len(model_server.requests) == 6
-    model_server.enqueue("C.")
-    page.add(f"%%kin{name}\nPrompt C.")
-    assert prompts_sent(model_server)[-2:] == ["Prompt B.", "Prompt C."]
-    assert "Prompt A." not in prompts_sent(model_server)
+    for log in with_and_without_log(page, tmp_path):
+        with subtests.test(log=log), no_request(model_server):
+            for _ in range(2):
+                assert set(page.restart_and_run_all()) == {"ok"}
+                assert "A2." in str(page.cells[3]["outputs"])
+                assert "Undid turn" in str(page.cells[4]["outputs"])
+                assert "B." in page.said
+                page.save()
+        with subtests.test("continued", log=log):
+            model_server.enqueue("C.")
+            page.add(f"%%kin{name}\nPrompt C.")
+            assert prompts_sent(model_server)[-2:] == ["Prompt B.", "Prompt C."]
+            assert "Prompt A." not in prompts_sent(model_server)
 
 
 def test_an_undo_below_a_cell_that_was_run_again_later_shows_its_card_and_moves_nothing(page, model_server):

@@ -9,7 +9,7 @@ from notebook_client import LiveKernel, run, shown
 
 from tests.model_server import tool_call
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.every_kernel]
 
 HINT = "a.py changed, and this kernel has imported it: %load_ext autoreload / %autoreload 2, or importlib.reload(a)"
 EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 22")

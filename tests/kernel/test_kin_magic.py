@@ -21,6 +21,7 @@ EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2
 ASK = "%%kin\nDo it."
 
 
+@pytest.mark.every_kernel
 def test_approved_in_the_cell(kin, model_server, tmp_path):
     model_server.enqueue("I change x.", calls=[EDIT])
     model_server.enqueue("Done.")
@@ -114,6 +115,7 @@ def test_a_subagents_question_is_asked_on_its_calls_card_which_then_says_what_it
     assert "waiting for your answer" not in text
 
 
+@pytest.mark.every_kernel
 def test_interrupted_while_a_command_runs(kin, model_server, tmp_path):
     model_server.enqueue(calls=[tool_call("bash", command=SLEEP)])
     model_server.enqueue("Here again.")
@@ -128,6 +130,7 @@ def test_interrupted_while_a_command_runs(kin, model_server, tmp_path):
     assert "Here again." in shown(kin, run(kin, ASK))
 
 
+@pytest.mark.every_kernel
 def test_interrupted_while_the_answer_streams(kin, model_server):
     hold = threading.Event()
     model_server.enqueue("The beginning of it.", hold=hold)
@@ -140,6 +143,7 @@ def test_interrupted_while_the_answer_streams(kin, model_server):
     assert "Here again." in shown(kin, run(kin, ASK))
 
 
+@pytest.mark.every_kernel
 def test_interrupted_while_a_card_waits(kin, model_server, tmp_path):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("Here again.")
@@ -151,6 +155,7 @@ def test_interrupted_while_a_card_waits(kin, model_server, tmp_path):
     assert "Here again." in shown(kin, run(kin, ASK))
 
 
+@pytest.mark.every_kernel
 def test_without_widgets_and_cell_ids_it_asks_by_input(kin, model_server, tmp_path):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("Done.")

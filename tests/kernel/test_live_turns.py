@@ -7,7 +7,7 @@ from notebook_client import run, shown
 
 from tests.model_server import tool_call
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.every_kernel]
 
 
 def test_a_prompt_attaches_a_variable_and_the_model_works_on_it(kin, model_server):

@@ -13,7 +13,7 @@ from kin_nb.replay.format.output_records import BACKUP_KEY, RECORD_KEY
 from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.sessions import recording
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 NOTE_ASKED = "Add a note."
 
 
@@ -46,7 +46,7 @@ def test_in_a_scratch_copy_its_files_change_there(page, model_server, tmp_path):
     assert set(page.restart_and_run_all()) == {"ok"}
     assert "Noted." in page.said
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
-    page.add("print(open('a.py').read())")
+    page.add("from pathlib import Path; print(Path('a.py').read_text())")
     run(page.kin, "%unload_ext kin_nb")
     assert "# note" in page.cells[-1]["outputs"][0]["text"]
     assert len(model_server.requests) == 3

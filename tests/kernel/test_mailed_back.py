@@ -12,7 +12,7 @@ from page import Page, forget_log, prompts_sent
 from kin_nb.replay.format.output_records import RECORD_KEY
 from tests.model_server import ModelServer
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 
 def shown(page: Page) -> list[list[str]]:

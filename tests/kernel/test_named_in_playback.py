@@ -11,7 +11,7 @@ from page import prompts_sent
 from kin_nb.cli import main
 from tests.model_server import tool_call
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 SKILL = "---\nname: tidy\ndescription: tidies up\n---\nSweep.\n"
 
@@ -102,11 +102,11 @@ def test_in_a_scratch_copy_other_sessions_play_and_leave_it_when_they_go_live(pa
     before = (tmp_path / "a.py").read_text()
     (tmp_path / "a.py").write_text("x = 1\n")
     assert set(page.restart_and_run_all()) == {"ok"}
-    page.add("print(open('a.py').read())")
+    page.add("from pathlib import Path; print(Path('a.py').read_text())")
     assert page.cells[-1]["outputs"][0]["text"].strip() == before.strip()
     model_server.enqueue("Helper again.")
     assert page.add("%%kin --session helper\nHelp again.") == "ok"
-    page.add("print(open('a.py').read())")
+    page.add("from pathlib import Path; print(Path('a.py').read_text())")
     assert page.cells[-1]["outputs"][0]["text"].strip() == "x = 1", "live, it works in the workspace itself"
 
 

@@ -46,6 +46,7 @@ def test_the_agent_sees_and_changes_the_persons_variables(nb):
     assert run(nb, "print(prices['plum'])") == "5\n"
 
 
+@pytest.mark.every_kernel
 def test_nothing_of_the_code_reaches_the_front_end_by_itself(nb):
     before = len(nb.seen)
     code = (
@@ -73,6 +74,7 @@ def test_code_that_leaves_the_program_leaves_the_kernel_alone(nb):
     assert [payload["source"] for payload in reply["content"]["payload"]] == []
 
 
+@pytest.mark.every_kernel
 def test_interrupt_stops_the_code_and_the_kernel_goes_on(nb):
     cell = nb.run(
         AGENT
@@ -92,6 +94,7 @@ def test_a_variable_that_hangs_is_cut_off(nb):
     run(nb, "del hangs")
 
 
+@pytest.mark.every_kernel
 def test_a_new_cell_is_put_below_this_one(nb):
     _, reply = agent(
         nb,

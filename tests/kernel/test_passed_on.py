@@ -5,15 +5,16 @@ What ordinary work leaves out of the outputs, cells that were run again, undid t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
-from page import Page, forget_log, prompts_sent
+from page import Page, prompts_sent, with_and_without_log
 
 from kin_nb.replay.format.output_records import RECORD_KEY
 from tests.model_server import ModelServer
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 
 class Work:
@@ -203,15 +204,18 @@ def shown(cell) -> list[str]:
     return [output["data"]["text/plain"] for output in cell["outputs"] if RECORD_KEY in output.get("metadata", {})]
 
 
-@pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize(("scene", "stands"), SCENES.items(), ids=[scene.__name__ for scene in SCENES])
-def test_it_is_played_and_gone_on_with_from_what_the_page_shows(page, model_server, tmp_path, scene, stands, log):
+def test_it_is_played_and_gone_on_with_from_what_the_page_shows(page, model_server, tmp_path, scene, stands, subtests):
     work = Work(page, model_server)
     scene(work)
     page.save()
+    for log in with_and_without_log(page, tmp_path):
+        with subtests.test(log=log):
+            check_playback(page, model_server, scene, stands)
+
+
+def check_playback(page: Page, model_server: ModelServer, scene: Callable[[Work], None], stands: str) -> None:
     live = [shown(cell) for cell in page.cells]
-    if not log:
-        forget_log(tmp_path)
     asked, outputs = len(model_server.requests), None
     for _ in range(2):
         assert set(page.run_all()) == {"ok"}

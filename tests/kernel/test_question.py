@@ -61,6 +61,7 @@ def test_a_click_of_another_client_is_no_answer(nb):
     assert nb.text(cell) == "'Postgres'"
 
 
+@pytest.mark.every_kernel
 def test_one_click_answers(nb):
     cell = nb.run(CHOICE)
     card = nb.card(cell)
@@ -157,6 +158,7 @@ def _is_card(message: dict) -> bool:
     return WIDGET_VIEW in message["content"]["data"]
 
 
+@pytest.mark.every_kernel
 def test_an_interrupt_while_it_waits_leaves_all_well(nb):
     cell = nb.run(CHOICE)
     nb.card(cell)
@@ -165,6 +167,7 @@ def test_an_interrupt_while_it_waits_leaves_all_well(nb):
     assert settled(nb, cell) == "<code>Which?</code> <b>Interrupted</b>"
 
 
+@pytest.mark.every_kernel
 def test_a_client_that_closes_our_comms_is_asked_by_input(nb):
     cell = nb.run(CHOICE)
     nb.card(cell)

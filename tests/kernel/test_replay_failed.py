@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from page import Page
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 MISSING = "%kin replay abc@123456789012"
 

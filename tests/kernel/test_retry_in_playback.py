@@ -10,7 +10,7 @@ from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
 from tests.model_server import ModelServer, tool_call
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
 PROMPTS = ("Say one.", "Change x\nto two.", "Say three.")

@@ -7,7 +7,7 @@ from nbformat.v4 import new_code_cell
 from notebook_client import run
 from page import NOTE, Page, forget_log, prompts_sent
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 NOBODY = "No saved answer: no cell of this notebook has a recorded answer to this text."
 

@@ -10,7 +10,7 @@ from page import Page
 
 from kin_nb.replay.format.notebook_reader import load_notebook
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 COUNTING = "print(6 * 7)"
 

@@ -11,7 +11,7 @@ from notebook_client import LiveKernel, run, said
 
 from kin_nb.replay.format.notebook_reader import load_notebook
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 UNKNOWN = "The kernel does not know this notebook's file (was it moved?)"
 OWN = "numbers = [7]"

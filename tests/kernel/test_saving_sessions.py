@@ -13,7 +13,7 @@ from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 LOAD = "%load_ext kin_nb"
 RESTART = "%reload_ext kin_nb"

@@ -25,6 +25,7 @@ def first_outputs(nb: LiveKernel, cell: str) -> list[str]:
     return [m["content"]["data"]["text/plain"] for m in nb.of(cell) if m["msg_type"] == "display_data"]
 
 
+@pytest.mark.every_kernel
 @pytest.mark.usefixtures("file_is_known")
 def test_a_long_reply_is_written_into_widgets_and_settles_into_one_static_output(kin, model_server):
     hold = threading.Event()
@@ -77,6 +78,7 @@ def test_a_block_that_grows_long_is_sent_in_pieces(kin, model_server, text):
     assert max(sizes) < len(live_html(text))  # how large a piece is depends on how busy the machine is
 
 
+@pytest.mark.every_kernel
 @pytest.mark.usefixtures("file_is_known")
 def test_a_front_end_without_widgets_gets_the_text_in_place(kin, model_server):
     hold = threading.Event()
@@ -98,6 +100,7 @@ def test_a_front_end_without_widgets_gets_the_text_in_place(kin, model_server):
     assert TEXT.strip() in shown(kin, cell)
 
 
+@pytest.mark.every_kernel
 def test_a_console_reads_along_and_nothing_comes_twice(kin, model_server):
     hold = threading.Event()
     model_server.enqueue(TEXT, chunk=1_500, hold=hold)
@@ -111,6 +114,7 @@ def test_a_console_reads_along_and_nothing_comes_twice(kin, model_server):
     assert not any(m["msg_type"] == "update_display_data" for m in kin.of(cell))
 
 
+@pytest.mark.every_kernel
 def test_with_nobody_there_each_reply_comes_once_and_whole(kin, model_server):
     model_server.enqueue(TEXT)
     cell = kin.run("%%kin\ngo", cell=None, allow_stdin=False)

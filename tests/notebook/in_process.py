@@ -29,19 +29,27 @@ class _Session:
         self.sent.append((msg_type, content))
 
 
-class _Kernel(_KERNEL):  # type: ignore[misc, valid-type]
+class CellKernel(_KERNEL):  # type: ignore[misc, valid-type]
+    """What kin_nb asks of a kernel: `session.send`, and the `parent` message of the running cell."""
+
     ident = "kernel"
     iopub_socket = None
 
-    def __init__(self) -> None:
-        self.session = _Session()
+    def __init__(self, session: Any) -> None:
+        self.session = session
         self.parent: dict[str, Any] = {}
 
     def get_parent(self, _: str) -> dict[str, Any]:
         return self.parent
 
 
-class _Shell(InteractiveShell):
+class CellShell(InteractiveShell):
+    @classmethod
+    def create(cls, kernel: CellKernel) -> CellShell:
+        shell = cls(config=_CONFIG)
+        shell.kernel = kernel
+        return shell
+
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
         self.kernel.session.send(
             None, "error", {"ename": etype.__name__, "evalue": str(evalue), "traceback": list(stb)}
@@ -57,8 +65,7 @@ class Kernel:
     def __init__(self, home: Path, file: Path, *, named: bool = True) -> None:
         self.home, self.file, self._named = home, file, named
         with self._at_home():
-            self.shell = _Shell(config=_CONFIG)
-            self.shell.kernel = _Kernel()
+            self.shell = CellShell.create(CellKernel(_Session()))
             self._displays: dict[str, dict[str, Any]] = {}
             self._messages = 0
             self.shell.extension_manager.load_extension("kin_nb")
@@ -84,9 +91,7 @@ class Kernel:
 
     def close(self) -> None:
         with self._at_home():
-            self.shell.extension_manager.unload_extension("kin_nb")
-            self.shell.restore_sys_module_state()
-        atexit.unregister(self.shell.atexit_operations)  # which would keep the shell, and all that it ran
+            close_shell(self.shell)
 
     @contextlib.contextmanager
     def _at_home(self, environ: Mapping[str, str] | None = None) -> Iterator[None]:
@@ -118,3 +123,9 @@ class Kernel:
                 kept[name] = {"output_type": "error", **content}
         self._displays |= kept
         return list(kept.values())
+
+
+def close_shell(shell: CellShell) -> None:
+    shell.extension_manager.unload_extension("kin_nb")
+    shell.restore_sys_module_state()
+    atexit.unregister(shell.atexit_operations)  # which would keep the shell, and all that it ran
