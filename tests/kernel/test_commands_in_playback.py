@@ -8,7 +8,7 @@ from notebook_client import LiveKernel, run, shown
 from kin_nb.replay.format.notebook_reader import load_notebook
 from tests.model_server import ModelServer
 
-pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+pytestmark = [pytest.mark.kernel, pytest.mark.in_process]
 
 
 @pytest.fixture
@@ -53,7 +53,9 @@ def test_a_command_that_can_do_nothing_is_a_notice_and_what_is_below_plays(kin, 
 
 @pytest.mark.parametrize("command", ["undo 1", "redo", "clear", "compact"])
 def test_one_that_would_move_the_conversation_is_an_error_and_what_is_below_plays(kin, model_server, command):
-    said = f"Nothing was done: this cell has no recorded {command}, and this notebook plays a recording."
+    said = (
+        f"Nothing was done: for this cell no `%kin {command.removesuffix(' 1')}` is recorded, and this notebook plays a"
+    )
     for person in (True, False):
         assert error(kin, f"%kin {command}", person=person).startswith(said)
     assert "Two." in shown(kin, run(kin, "%%kin\nSay two."))

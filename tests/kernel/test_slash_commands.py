@@ -167,7 +167,7 @@ def test_in_playback_commands_about_the_conversation_say_so(tmp_path):
         kernel.ok(saved["cells"][0]["source"])
         for name in ("cost", "context", "resume", "load x.json"):
             assert error_text(kernel.run(f"%%kin\n/{name}")).startswith("This notebook plays a recording"), name
-        assert error_text(kernel.run("%%kin\n/clear")).startswith("Nothing was done: this cell has no recorded clear")
+        assert error_text(kernel.run("%%kin\n/clear")).startswith("Nothing was done: for this cell no `%kin clear` is")
         assert "/undo [N]" in shown(kernel.ok("%%kin\n/help"))
         assert "x is 1." in shown(kernel.ok("%%kin\nWhat is x?"))
         assert shown(kernel.ok("%%kin\n/undo")).startswith("Undid turn 1")

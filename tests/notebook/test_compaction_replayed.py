@@ -109,8 +109,9 @@ def test_in_playback_a_command_that_was_recorded_shows_what_it_did(lived, playin
 def test_in_playback_a_command_that_was_not_recorded_does_nothing_and_says_so(lived, playing, command):
     asked = len(lived.requests)
     said = error_text(playing.run(f"%kin {command}"))
-    name = "undo 1" if command == "undo" else command
-    assert said.startswith(f"Nothing was done: this cell has no recorded {name}, and this notebook plays a")
+    assert said.startswith(
+        f"Nothing was done: for this cell no `%kin {command}` is recorded, and this notebook plays a"
+    )
     assert "To continue from its end: `%kin live`" in said
     assert len(lived.requests) == asked
 
