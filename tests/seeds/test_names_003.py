@@ -132,7 +132,7 @@ def test_the_core_exports_run_programmatic():
     assert kin_nb.core.run_programmatic.__module__ == "kin_nb.core.programmatic"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "attribute",
     [
         *(

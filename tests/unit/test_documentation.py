@@ -12,6 +12,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.config.custom_modes import load_mode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.tools.manager import ToolManager
+from tests.table import each_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +35,7 @@ def configure(home, server, api_style="openai"):
     (home / "config.toml").write_text(f"active_model = 'm'\nproviders = [{provider}]\nmodels = [{model}]\n")
 
 
-@pytest.mark.parametrize("block", blocks("reference/settings.md", "toml") + blocks("how-to/use-mcp-servers.md", "toml"))
+@each_row("block", blocks("reference/settings.md", "toml") + blocks("how-to/use-mcp-servers.md", "toml"))
 def test_settings_load_without_a_warning(home, block):
     (home / "config.toml").write_text(block)
     assert KinConfig.load().warnings == ()

@@ -83,7 +83,7 @@ IGNORE_FILES += [
 ]
 
 
-@pytest.mark.parametrize("text", IGNORE_FILES)
+@each_row("text", IGNORE_FILES)
 def test_a_gitignore_means_what_git_says_it_means(repository, text):
     write(repository, *TREE)
     ignore(repository, text)

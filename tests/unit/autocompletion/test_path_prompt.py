@@ -24,7 +24,7 @@ def root(tmp_path):
     return root
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "paths"),
     [
         ("@a.py", ["a.py"]),
@@ -53,7 +53,7 @@ def test_what_names_a_file_is_a_mention(root, text, paths):
         assert text[mention.start : mention.end] in {f"@{mention.path}", f'@"{mention.path}"'}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("me@a.py", "me.too@a.py", "x-@a.py", "@@a.py", "/@a.py"),
@@ -95,7 +95,7 @@ def test_the_mention_being_typed_ends_at_the_cursor(before_cursor, typed):
     assert typed_mention(before_cursor) == typed
 
 
-@pytest.mark.parametrize("path", FILES + ODD)
+@each_row("path", FILES + ODD)
 def test_a_written_mention_is_read_back(root, path):
     (root / path).touch()
     written = written_mention(path)

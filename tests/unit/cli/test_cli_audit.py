@@ -16,6 +16,7 @@ from kin_nb.core.safety.audit import AuditEntry, AuditLog
 from kin_nb.core.safety.policies import CHAIN
 from tests.model_server import tool_call
 from tests.notebook.people import environment
+from tests.table import each_row
 from tests.unit.cli.conftest import EDIT, LOOK, session_ids
 
 NOW = datetime.now(UTC)
@@ -84,7 +85,7 @@ def test_it_is_a_table_with_the_newest_last(kin, three):
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "which"),
     [
         (["--session", "aaaa"], [0, 1]),
@@ -108,9 +109,7 @@ def test_what_was_asked_for(kin, three, words, which):
     ]
 
 
-@pytest.mark.parametrize(
-    "words", [["-n", "0"], ["-n", "x"], ["--since", "soon"], ["--verdict", "ask"], ["--since", "2x"]]
-)
+@each_row("words", [["-n", "0"], ["-n", "x"], ["--since", "soon"], ["--verdict", "ask"], ["--since", "2x"]])
 def test_wrong_usage(kin, words):
     done = kin("audit", *words)
     assert done.returncode == 2

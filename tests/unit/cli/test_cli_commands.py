@@ -8,6 +8,7 @@ import pytest
 
 from tests.flow import FLOW
 from tests.model_server import tool_call
+from tests.table import each_row
 from tests.unit.cli.conftest import log_records, logs, session_ids
 
 
@@ -77,7 +78,7 @@ def test_last_and_save(kin, workspace, first):
     assert kin("run", "-p", "/load out.ipynb").stdout.startswith("Loaded out.ipynb: 1 turn")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prompt", "code", "said"),
     [
         ("/undoo", 2, "Unknown command /undoo. Did you mean /undo?"),

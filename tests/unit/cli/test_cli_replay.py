@@ -11,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_output
 
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn
 
 pytestmark = pytest.mark.kernel
@@ -72,7 +73,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("options", WRONG)
+@each_row("options", WRONG)
 def test_options_that_cannot_be_combined_are_wrong_usage(kin, options):
     done = kin("replay", "a.ipynb", *options.split())
     assert (done.returncode, done.stdout) == (2, "")

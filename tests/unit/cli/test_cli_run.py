@@ -13,6 +13,7 @@ import pytest
 
 from tests.model_server import tool_call
 from tests.notebook.people import environment, run, write_config
+from tests.table import each_row
 from tests.unit.cli.conftest import EDIT, LOOK, conversation, log_records, logs
 from tests.unit.cli.processes import has_ended, running
 
@@ -152,7 +153,7 @@ def test_a_server_that_refuses_the_key_is_an_error_on_stderr_alone(kin, server):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "said"),
     [
         (["run", "-p", " \n"], "The prompt is empty"),
@@ -191,9 +192,7 @@ def test_wrong_usage_is_exit_2(kin, argv, said):
 COMMANDS = "run replay save sessions config trust demo"
 
 
-@pytest.mark.parametrize(
-    "words", [[], *([name] for name in COMMANDS.split()), ["sessions", "list"], ["sessions", "show"]]
-)
+@each_row("words", [[], *([name] for name in COMMANDS.split()), ["sessions", "list"], ["sessions", "show"]])
 def test_every_command_has_help(kin, words):
     done = kin(*words, "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -349,8 +348,8 @@ def test_an_agents_settings_without_its_mode(kin, server, home, workspace):
     assert (workspace / "a.py").read_text() == "x = 1\n"
 
 
-@pytest.mark.parametrize("option", ["--agent", "--mode", "--model"])
-@pytest.mark.parametrize("name", ["no-such", "../reviewer", "", "a/b"])
+@each_row("option", ["--agent", "--mode", "--model"])
+@each_row("name", ["no-such", "../reviewer", "", "a/b"])
 def test_a_name_that_there_is_not(kin, server, option, name):
     done = kin("run", "-p", "x", option, name)
     assert done.returncode in {1, 2}

@@ -51,7 +51,7 @@ def test_a_variable_is_its_summary_without_values(shell, attached):
     assert found.sent("Is @cfg right?").startswith("Is @cfg right?\n\n[attached by the user")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     ["Bern", "", "x" * 200, 7, -1.5, True, None, date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, tzinfo=UTC)],
     ids=repr,
@@ -76,7 +76,7 @@ class Nowhere(tzinfo):
         raise ValueError
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     ["x" * 201, "\x1b[31msk-" + "Zq8a" * 8, 10**5_000, Name("Bern"), datetime(2026, 1, 2, tzinfo=Nowhere())],
     ids=type,
@@ -126,7 +126,7 @@ def test_a_folder_is_its_listing(attached, workspace):
     assert found.text.endswith("\nb.py\ninner/")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "prompt",
     [
         "Mail me@example.com or @nobody",
@@ -148,7 +148,7 @@ def test_anything_else_with_an_at_sign_stays_text(shell, attached, workspace, pr
     assert found.sent(prompt) == ""
 
 
-@pytest.mark.parametrize("end", [".", ",", "?", ")", "'s", ":", "\n", '"', ""])
+@each_row("end", [".", ",", "?", ")", "'s", ":", "\n", '"', ""])
 def test_punctuation_after_a_name_is_no_part_of_it(shell, attached, end):
     shell.user_ns["df"] = [1]
     assert len(attached(f"Look at (@df{end}").labels) == 1

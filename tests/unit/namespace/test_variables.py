@@ -11,6 +11,7 @@ import pytest
 
 from kin_nb.core.tool_types import ToolError
 from kin_nb.notebook.namespace import variables as looking
+from tests.table import each_row
 
 
 def table(told, **arguments) -> dict[str, str]:
@@ -164,7 +165,7 @@ def test_secrets_are_not_shown(shell, told, monkeypatch):
     assert "'host': 'here'" in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "{'passwords': ['hunter2-Zq8']}",

@@ -146,11 +146,12 @@ NASTY = [
 ]
 
 
+@each_row("size", [500], long=[2_000])
 @each_row("language", LEXERS)
-def test_text_that_is_not_a_program_is_shown_as_it_is(language: str) -> None:
+def test_text_that_is_not_a_program_is_shown_as_it_is(language: str, size: int) -> None:
     """A lexer that backtracks without end would not return; measured: 1 s at worst for the longest text that is highlighted."""
     for unit in NASTY:
-        text = unit * (2_000 // len(unit))
+        text = unit * (size // len(unit))
         lines = "".join(f"{text[start : start + 100]}\n" for start in range(0, len(text), 100))
         assert plain(highlighted(lines, language)) == lines
 

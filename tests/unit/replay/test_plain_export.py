@@ -97,12 +97,16 @@ def notes(made: Recording) -> list[str]:
 def shell(tmp_path, monkeypatch) -> Iterator[InteractiveShell]:
     """IPython in `work`, which knows nothing of us."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
+    work_in(tmp_path / "work", monkeypatch)
     InteractiveShell.clear_instance()
     made = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     yield made
     InteractiveShell.clear_instance()
+
+
+def work_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    monkeypatch.chdir(folder)
 
 
 def run(shell: InteractiveShell, nb) -> None:
@@ -138,10 +142,9 @@ def test_what_the_person_made_of_a_command_is_what_ran():
     assert code(session(call)) == ["%%bash\n{\nls\n} < /dev/null"]
 
 
-@pytest.mark.parametrize(
-    "command", ["cat", "python -", "cat <<'E'\nx\nE", "echo a \\", "true # why", "exit 0", "(cat)"]
-)
-def test_any_command_runs_in_its_cell_and_leaves_the_cell_alone(shell, command, tmp_path):
+@each_row("command", ["cat", "python -", "cat <<'E'\nx\nE", "echo a \\", "true # why", "exit 0", "(cat)"])
+def test_any_command_runs_in_its_cell_and_leaves_the_cell_alone(shell, command, tmp_path, monkeypatch):
+    work_in(tmp_path / "work", monkeypatch)
     run(shell, plain_notebook(session(did("bash", command=command), did("bash", command="echo on > on"))))
     assert (tmp_path / "work" / "on").read_text() == "on\n"
     if "heredoc" in command:
@@ -193,7 +196,7 @@ def test_a_new_file_is_a_writefile_cell():
     assert code(session(call, folder="w")) == ["%mkdir -p w/src", "%%writefile w/src/a.py\nx = 1\n\n"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "no newline",
@@ -209,8 +212,9 @@ def test_a_new_file_is_a_writefile_cell():
         "é 表 🐢\n",
     ],
 )
-@pytest.mark.parametrize("path", ["a.txt", "d/e f/ü$HOME{x}.txt", "-n"])
-def test_a_new_file_comes_out_to_the_byte_whatever_is_in_it(shell, tmp_path, text, path):
+@each_row("path", ["a.txt", "d/e f/ü$HOME{x}.txt", "-n"])
+def test_a_new_file_comes_out_to_the_byte_whatever_is_in_it(shell, tmp_path, monkeypatch, text, path):
+    work_in(tmp_path / "work", monkeypatch)
     made = session(did("write_file", change(None, text, path)))
     run(shell, plain_notebook(made))
     assert (tmp_path / "work" / path).read_bytes() == text.encode()
@@ -231,7 +235,7 @@ def test_an_edit_that_finds_other_text_fails_and_changes_nothing(shell, tmp_path
     assert (tmp_path / "work" / "a.txt").read_text() == "a\nother\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("files", "before", "after"),
     [
         ([change("a\n", None)], {"a.txt": "a\n"}, {}),
@@ -252,7 +256,8 @@ def test_an_edit_that_finds_other_text_fails_and_changes_nothing(shell, tmp_path
         ([change("x", "x\n")], {"a.txt": "x"}, {"a.txt": "x\n"}),
     ],
 )
-def test_what_another_tool_changed_is_changed_again(shell, tmp_path, files, before, after):
+def test_what_another_tool_changed_is_changed_again(shell, tmp_path, monkeypatch, files, before, after):
+    work_in(tmp_path / "work", monkeypatch)
     for name, text in before.items():
         (tmp_path / "work" / name).write_text(text)
     made = session(did("mcp_editor", *files))

@@ -227,7 +227,7 @@ def test_two_turns_whose_ids_begin_alike_have_two_cells():
     assert session_notebook(read_recording(nb), source_nb=nb) == nb
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "bound"),
     [
         ("x = 1\nraise ValueError('boom')", {"x": 1}),

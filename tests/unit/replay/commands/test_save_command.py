@@ -28,6 +28,7 @@ from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
@@ -445,28 +446,31 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("cell", [1, 2, 3])
-@pytest.mark.parametrize("change", EDITS)
+@each_row("cell", [1, 2, 3])
+@each_row("change", EDITS)
 def test_an_edited_record_of_chained_sessions_is_refused_and_named(two_chained, tmp_path, capsys, change, cell):
-    out = tmp_path / "out.ipynb"
-    assert main(["save", str(two_chained), str(out)]) == 0
+    path, out = tmp_path / "mine.ipynb", tmp_path / "out.ipynb"
+    path.write_bytes(two_chained.read_bytes())
+    assert main(["save", str(path), str(out)]) == 0
     assert read_recording(load_notebook(out)) == GONE_ON
     out.unlink()
     how, message = EDITS[change]
-    assert main(["save", str(edit(two_chained, cell, how)), str(out)]) == 1
+    assert main(["save", str(edit(path, cell, how)), str(out)]) == 1
     assert message.format(cell=cell, turn=cell, moved=cell + 4) in capsys.readouterr().err
     assert not out.exists()
 
 
-@pytest.mark.parametrize("change", EDITS)
+@each_row("change", EDITS)
 def test_an_edited_record_after_a_saved_recording_is_refused_and_named(gone_on, tmp_path, capsys, change):
     how, message = EDITS[change]
-    number = next(n for n, cell in enumerate(json.loads(gone_on.read_text())["cells"], 1) if cell["id"] == "c3")
-    edit(gone_on, number, how)
-    assert main(["save", str(gone_on), str(tmp_path / "out.ipynb")]) == 1
+    path = tmp_path / "mine.ipynb"
+    path.write_bytes(gone_on.read_bytes())
+    number = next(n for n, cell in enumerate(json.loads(path.read_text())["cells"], 1) if cell["id"] == "c3")
+    edit(path, number, how)
+    assert main(["save", str(path), str(tmp_path / "out.ipynb")]) == 1
     assert message.format(cell=number, turn=3, moved=7) in capsys.readouterr().err
     assert not (tmp_path / "out.ipynb").exists()
-    for command in (["diff", str(gone_on), str(gone_on)], ["merge", *[str(gone_on)] * 3]):
+    for command in (["diff", str(path), str(path)], ["merge", *[str(path)] * 3]):
         assert main(command) == 1
         assert message.format(cell=number, turn=3, moved=7) in capsys.readouterr().err
 

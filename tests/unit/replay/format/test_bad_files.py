@@ -76,7 +76,7 @@ def nested(levels: int) -> str:
     return "[" * levels + "]" * levels
 
 
-@pytest.mark.parametrize("where", ["metadata", "cell metadata", "an output", "a record", "the list of records"])
+@each_row("where", ["metadata", "cell metadata", "an output", "a record", "the list of records"])
 def test_nested_too_deep_it_is_refused_before_it_is_parsed(path, where):
     places = {
         "metadata": '"metadata": {\n  "kin"',
@@ -154,7 +154,7 @@ def test_lone_surrogates_anywhere_do_no_harm(path):
     assert played(edited(path, change)) == EVERYTHING
 
 
-@pytest.mark.parametrize("kin", [None, "x", [], {}, {"format": "1"}, {"trust": True}])
+@each_row("kin", [None, "x", [], {}, {"format": "1"}, {"trust": True}])
 def test_a_foreign_notebook_whatever_it_keeps_under_our_key(path, kin):
     edited(path, lambda nb: nb["metadata"].update(kin=kin))
     with pytest.raises(NoRecordingError, match=rf"kin-nb save {SESSION}"):
@@ -193,7 +193,7 @@ def test_a_sidecars_name_that_leads_elsewhere_is_none(tmp_path, name):
     assert "its text is missing" in refused(path)
 
 
-@pytest.mark.parametrize("session", ["../../x", "a/b", "", "x" * 65, "a b", "\ud800", 5, None, ["x"]])
+@each_row("session", ["../../x", "a/b", "", "x" * 65, "a b", "\ud800", 5, None, ["x"]])
 def test_a_session_that_is_no_id_is_refused(path, session):
     edited(path, lambda nb: nb["metadata"]["kin"].update(session=session))
     with pytest.raises(RecordingError, match=r"kin\.session"):

@@ -253,9 +253,9 @@ def test_where_all_saved_cells_were_deleted_what_was_answered_since_plays(kept):
     assert book.conversation(book.head()).turns == more.turns
 
 
-@pytest.mark.parametrize("source", [saved, live], ids=["saved", "live"])
-@pytest.mark.parametrize("target", [saved, live, lambda _: new_notebook()], ids=["saved", "live", "no recording"])
-@pytest.mark.parametrize("copied", [True, False], ids=["a new id", "its id"])
+@each_row("source", [saved, live], ids=["saved", "live"])
+@each_row("target", [saved, live, lambda _: new_notebook()], ids=["saved", "live", "no recording"])
+@each_row("copied", [True, False], ids=["a new id", "its id"])
 def test_a_pasted_cell_plays_also_where_there_is_no_recording(source, target, copied, session):
     """Long texts come along."""
     other = of_session("other", session.turns[0].model_copy(update={"id": "f" * 16, "seq": 2, "cell_id": "other"}))

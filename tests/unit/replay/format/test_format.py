@@ -199,12 +199,13 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@each_row("edit", EDITS)
 def test_an_edit_by_hand_is_named(nb, edit):
     change, named = EDITS[edit]
-    change(nb)
+    edited = copy.deepcopy(nb)
+    change(edited)
     with pytest.raises(RecordingError) as caught:
-        read_recording(nb)
+        read_recording(edited)
     assert named in str(caught.value)
 
 
@@ -244,8 +245,9 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("field", CONTENTS)
+@each_row("field", CONTENTS)
 def test_one_id_with_two_contents_in_two_cells_is_refused_and_the_field_is_named(session, nb, field):
+    nb = copy.deepcopy(nb)
     nb["cells"].append(copy.deepcopy(nb["cells"][1]))
     assert read_recording(nb) == session
     with_record(nb, 4, CONTENTS[field](session.turns[0]))
@@ -255,8 +257,9 @@ def test_one_id_with_two_contents_in_two_cells_is_refused_and_the_field_is_named
         read_recording(nb)
 
 
-@pytest.mark.parametrize("field", CONTENTS)
+@each_row("field", CONTENTS)
 def test_a_record_that_was_exchanged_for_another_with_its_id_is_not_what_was_saved(session, nb, field):
+    nb = copy.deepcopy(nb)
     with_record(nb, 2, CONTENTS[field](session.turns[0]))
     with pytest.raises(
         RecordingError, match=r"^cell 2, turn 1: this is not the record that was saved with this id\.\n"

@@ -13,6 +13,7 @@ from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node, check_valid, load_notebook, normalize
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn
 
 SESSION = recording(turn(1, "one"), turn(2, "two"))
@@ -89,7 +90,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("what", ODD)
+@each_row("what", ODD)
 def test_what_is_odd_and_clear_is_read_as_nbformat_takes_it(what, read):
     nb = plain()
     ODD[what](nb)
@@ -101,7 +102,7 @@ def test_what_is_odd_and_clear_is_read_as_nbformat_takes_it(what, read):
         nbformat.validate(node)
 
 
-@pytest.mark.parametrize("what", ODD)
+@each_row("what", ODD)
 def test_what_is_odd_and_clear_is_saved_as_a_notebook_of_today(what, read, tmp_path):
     nb = plain()
     ODD[what](nb)
@@ -158,7 +159,7 @@ NO_NOTEBOOK = {
 }
 
 
-@pytest.mark.parametrize("what", NO_NOTEBOOK)
+@each_row("what", NO_NOTEBOOK)
 def test_what_is_no_notebook_is_refused_by_its_place(what, read):
     nb, said = NO_NOTEBOOK[what]
     with pytest.raises(UnreadableNotebookError, match=r"(?s)^n\.ipynb is not a valid notebook: .*restore") as caught:

@@ -11,6 +11,7 @@ from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun import rules
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.rerun.rules import built_in_rules, compare_under_rules, load_rules
+from tests.table import each_row
 
 BUILD = """
 [[rule]]
@@ -54,7 +55,7 @@ def test_both_kinds_of_rules_may_be_needed(load):
     assert compare_call(then, now, load(BUILD)).rules == ("R2", "build")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "command", "tool", "kind"),
     [
         ('commands = ["make"]', "make", "bash", "equivalent"),
@@ -84,7 +85,7 @@ def rule(**fields):
     return "[[rule]]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in lines.items() if value is not None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "compare", "then", "now", "equal"),
     [
         (["^a=(.)\\d$", "^b=\\d+$"], "groups", "a=x1\nb=1", "a=x2\nb=22", True),
@@ -101,7 +102,7 @@ def test_what_of_a_match_is_compared(load, pattern, compare, then, now, equal):
     assert compare_under_rules(then, now, load(rule(pattern=pattern, compare=compare))).equal is equal
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "says"),
     [
         ("[[rule]\n", ":1: not valid TOML: "),
@@ -132,10 +133,12 @@ def test_what_of_a_match_is_compared(load, pattern, compare, then, now, equal):
         (rule(name="R1"), ":2: rule R1: name: the built-in rules already has a rule with this name."),
     ],
 )
-def test_a_bad_file_is_an_error_that_names_file_line_and_rule(load, tmp_path, text, says):
+def test_a_bad_file_is_an_error_that_names_file_line_and_rule(tmp_path, text, says):
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ReplayError) as error:
-        load(text)
-    assert str(error.value).startswith(f"{tmp_path / 'mine.toml'}{says}")
+        load_rules([path])
+    assert str(error.value).startswith(f"{path}{says}")
 
 
 def test_two_files_have_no_rule_of_one_name(tmp_path):

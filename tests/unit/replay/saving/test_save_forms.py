@@ -74,7 +74,7 @@ def test_a_text_that_was_changed_in_the_sidecar_is_named(session, tmp_path):
         read_recording(load_notebook(path))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["../../etc/x.json", "/etc/x.json", "a\\x.json", "a\x00.json", "a\ud800.json", "x.txt", "", None, 3, "a\nb.json"],
 )

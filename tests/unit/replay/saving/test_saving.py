@@ -20,6 +20,7 @@ from kin_nb.replay.playback.player import Playback, playback_notice
 from kin_nb.replay.saving.build import ExecutedCell, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import recording, turn
 
 
@@ -110,8 +111,8 @@ def test_a_replay_cell_is_inserted_before_all_code_when_there_is_none(talk):
 OLDER = "%load_ext kin_nb\n%kin replay old@123456789012"
 
 
-@pytest.mark.parametrize("portable", [False, True])
-@pytest.mark.parametrize(
+@each_row("portable", [False, True])
+@each_row(
     ("mixed", "left"),
     [
         (f"{OLDER}\nimport os", "import os"),
@@ -153,7 +154,7 @@ def test_a_line_written_below_the_head_is_no_hindrance_to_saves_in_its_place(tal
         ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         f'text = """\n{OLDER}\n"""',

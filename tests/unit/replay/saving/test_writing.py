@@ -21,6 +21,7 @@ from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import without_results
 from kin_nb.replay.saving.writing import write_notebook
+from tests.table import each_row
 from tests.unit.replay.sessions import LONG, recording, turn
 
 SIDECAR = SaveOptions(sidecar=True)
@@ -141,7 +142,7 @@ def test_nothing_is_written_that_would_not_be_read_again(session, tmp_path, monk
 NAMES = ["(copy) x", "it's", ".hidden", "a, b; c", "Ünïcode 名前\u3000x", "100%", "a'b\"c", "-x", "x" * 200]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_whatever_a_notebook_is_called_its_sidecar_is_read(session, tmp_path, name):
     path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / f"{name}.ipynb")
     assert read_recording(load_notebook(path)) == session
