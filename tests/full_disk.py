@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core import safe_fs
 from kin_nb.core.file_history.database import Database, StoreError
 from kin_nb.core.session import encryption, full_outputs, log
 
@@ -59,6 +60,11 @@ class NoSpace:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             encryption.write_all(file, data)
 
+        def replace_path(path: Path, content: bytes, permissions: int) -> None:
+            if len(content) > leave:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            safe_fs.replace_path(path, content, permissions)
+
         @contextmanager
         def writing(database: Database) -> Iterator[None]:
             raise StoreError(f"the file history in {database.path.parent} cannot be used (database or disk is full)")
@@ -66,7 +72,7 @@ class NoSpace:
 
         if self.path.name == "sessions":
             self._patch.setattr(log, "write_all", write_all)
-            self._patch.setattr(full_outputs, "write_all", write_all)
+            self._patch.setattr(full_outputs, "replace_path", replace_path)
         else:
             self._patch.setattr(Database, "writing", writing)
 
