@@ -21,13 +21,16 @@ from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 
+ALLOWED = RecordedDecision(verdict="allow", by="person", reason="asked")
+TURNS = (turn(1, "first"), turn(2, "second"))
+
 
 @pytest.fixture
 def save(tmp_path):
     """Writes a session notebook of two turns, with ordinary cells after them: (source, stdout as saved)."""
 
-    def save(*cells: tuple[str, str], change=lambda nb: None, **meta) -> Path:
-        nb = session_notebook(recording(turn(1, "first"), turn(2, "second"), **meta))
+    def save(*cells: tuple[str, str], change=lambda nb: None, turns=TURNS, **meta) -> Path:
+        nb = session_notebook(recording(*turns, **meta))
         for n, (source, text) in enumerate(cells):
             output = new_output("stream", text=text)
             nb["cells"].append(new_code_cell(source, id=f"plain-{n}", execution_count=4 + n, outputs=[output]))
@@ -41,16 +44,37 @@ def pid_of(report) -> int:
     return int(as_node(load_notebook(report.executed))["cells"][-1]["outputs"][0]["text"])
 
 
+PID = """
+[[rule]]
+name = "pid"
+description = "the number of the process"
+pattern = '^pid \\d+$'
+"""
+
+
 @pytest.mark.kernel
 def test_playback_shows_what_was_saved_and_leaves_nothing_behind(save, tmp_path):
-    path = save(("print('same')", "same\n"), ("import os; print(os.getpid())", ""))
+    """With a module beside the notebook, others that would take the kernel's place, and a rule of the user's."""
+    for name in ("ipykernel_launcher", "ipykernel"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w').close()\n")
+    (tmp_path / "mine.py").write_text("x = 'mine'\n")
+    (tmp_path / "mine.toml").write_text(PID)
+    path = save(
+        ("import mine; print(mine.x)", "mine\n"),
+        ("import os; print('pid', os.getpid())", "pid 1\n"),
+        ("print('other')", "pid 1\n"),
+        ("import os; print(os.getpid())", ""),
+    )
     before, told = path.read_bytes(), []
-    report = replay_notebook(path, ReplayOptions(output_dir=tmp_path / "out"), told.append)
-    assert [cell.status for cell in report.cells] == ["same", "same", "same", "same", "differs"]
+    options = ReplayOptions(output_dir=tmp_path / "out", rules=(tmp_path / "mine.toml",))
+    report = replay_notebook(path, options, told.append)
+    assert [cell.status for cell in report.cells] == [*["same"] * 5, "differs", "differs"]
+    assert report.cells[4].detail == "the number of the process (rule pid of mine.toml)"
     assert (report.exit_code, report.error, report.executed) == (3, "", tmp_path / "out" / "talk.ipynb")
     assert path.read_bytes() == before
-    assert [p.cell for p in told if p.output is None] == [1, 2, 3, 4, 5]
+    assert [p.cell for p in told if p.output is None] == [1, 2, 3, 4, 5, 6, 7]
     assert {p.output["output_type"] for p in told if p.output and p.cell == 2} == {"display_data"}
+    assert not (tmp_path / "owned").exists()
     with pytest.raises(ProcessLookupError):
         os.kill(pid_of(report), 0)
 
@@ -78,31 +102,46 @@ def test_a_text_that_no_kernel_can_be_sent_stops_the_run_and_is_named(save, tmp_
 
 
 @pytest.mark.kernel
-def test_no_module_beside_the_notebook_is_run_in_the_kernels_place_and_cells_import_what_lies_there(save, tmp_path):
-    for name in ("ipykernel_launcher", "ipykernel"):
-        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w').close()\n")
-    (tmp_path / "mine.py").write_text("x = 'mine'\n")
-    report = replay_notebook(save(("import mine; print(mine.x)", "mine\n")), ReplayOptions(output_dir=tmp_path / "out"))
-    assert (report.exit_code, report.error) == (0, "")
-    assert not (tmp_path / "owned").exists()
-
-
-@pytest.mark.kernel
-def test_with_tools_the_kernel_works_in_a_copy_under_the_recorded_environment(save, tmp_path):
+def test_with_tools_the_kernel_works_in_a_copy_under_the_recorded_environment(save, tmp_path, monkeypatch):
+    """A workspace below the notebook, a turn that the recording lacks (turn 2 failed), and a rule of the user's."""
+    (tmp_path / "work" / "here").mkdir(parents=True)
+    (tmp_path / "work" / "here" / "a.txt").write_text("found")
+    (tmp_path / "mine.toml").write_text(PID)
+    monkeypatch.chdir(tmp_path)
     names = ("TZ", "PYTHONHASHSEED")
-    source = (
+    shows = (
         f"import os; open('made', 'w').close(); print(os.getcwd(), *map(os.getenv, {names}), os.getenv('KIN_REPLAY'))"
     )
-    path = save((source, ""), workspace={"path": "."})
-    options = ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out")
+    call = RecordedCall(
+        id="c1",
+        name="bash",
+        arguments='{"command": "echo pid $$"}',
+        decision=ALLOWED,
+        status="ok",
+        output="pid 1",
+        exit=0,
+    )
+    steps = (RecordedStep(calls=(call,)), RecordedStep(content="Done."))
+    path = save(
+        ("print(open('work/here/a.txt').read())", "found\n"),
+        (shows, ""),
+        turns=(turn(1, "first"), turn(3, "go", steps=steps)),
+        workspace={"path": "work/here"},
+    )
+    options = ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out", rules=(Path("mine.toml"),))
     report = replay_notebook(path, options)
+    assert (report.error, report.workspace) == ("", "a copy of your current files (no git commit recorded)")
+    ((of_turn, kind, detail),) = [(result.turn, result.kind, result.detail) for result in report.calls]
+    assert (of_turn, kind) == (3, "equivalent")
+    assert detail == "the number of the process (rule pid of mine.toml)"
+    assert [cell.status for cell in report.cells[-2:]] == ["same", "differs"]
     cwd, zone, seed, told = as_node(load_notebook(report.executed))["cells"][-1]["outputs"][0]["text"].split(maxsplit=3)
     environment = ReplayEnvironment.from_environ({"KIN_REPLAY": told})
     assert (zone, seed, environment.mode, environment.approve_recorded) == ("UTC", "0", "tools", True)
-    assert (environment.notebook, environment.workspace) == (path, Path(cwd))
+    assert environment.notebook == path
+    assert environment.workspace == Path(cwd) / "work" / "here"
     assert not Path(cwd).exists()
-    assert not (tmp_path / "made").exists()
-    assert report.workspace == "a copy of your current files (no git commit recorded)"
+    assert not list(tmp_path.rglob("made"))
 
 
 def test_commands_that_run_again_are_confined_as_the_persons_own_are(tmp_path, monkeypatch):
@@ -138,71 +177,13 @@ def test_a_confined_command_writes_nothing_outside_of_the_copy(tmp_path, monkeyp
         pytest.skip(why)
     monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
     (tmp_path / "home" / "config.toml").write_text(f'[tools.bash]\nsandbox = "{mode}"\n')
-    yes = RecordedDecision(verdict="allow", by="person", reason="asked")
     arguments = json.dumps({"command": f"echo hi > {outside}/made || true"})
-    call = RecordedCall(id="c1", name="bash", arguments=arguments, decision=yes, status="ok", exit=0)
+    call = RecordedCall(id="c1", name="bash", arguments=arguments, decision=ALLOWED, status="ok", exit=0)
     steps = (RecordedStep(calls=(call,)), RecordedStep(content="Done."))
     nb = session_notebook(recording(turn(1, "go", steps=steps), workspace={"path": "work"}))
     path = write_notebook(nb, tmp_path / "a.ipynb")
     replay_notebook(path, ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out"))
     assert (outside / "made").exists() is (mode == "off")
-
-
-@pytest.mark.kernel
-def test_with_tools_calls_are_found_also_after_a_turn_that_the_recording_lacks(tmp_path):
-    """It failed, its cell was run again, and the notebook was made of what its outputs carry."""
-    (tmp_path / "work").mkdir()
-    yes = RecordedDecision(verdict="allow", by="person", reason="asked")
-    call = RecordedCall(
-        id="c1", name="bash", arguments='{"command": "true"}', decision=yes, status="ok", output="exit 0\n", exit=0
-    )
-    steps = (RecordedStep(calls=(call,)), RecordedStep(content="Done."))
-    nb = session_notebook(recording(turn(1, "first"), turn(3, "go", steps=steps), workspace={"path": "work"}))
-    path = write_notebook(nb, tmp_path / "a.ipynb")
-    report = replay_notebook(path, ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out"))
-    assert [(result.turn, result.kind == "not run") for result in report.calls] == [(3, False)]
-
-
-@pytest.mark.kernel
-def test_with_tools_cells_find_a_workspace_below_the_notebook_where_it_was(save, tmp_path):
-    (tmp_path / "work" / "here").mkdir(parents=True)
-    (tmp_path / "work" / "here" / "a.txt").write_text("found")
-    path = save(("print(open('work/here/a.txt').read())", "found\n"), workspace={"path": "work/here"})
-    report = replay_notebook(path, ReplayOptions(tools=True, output_dir=tmp_path / "out"))
-    assert (report.error, report.cells[-1].status) == ("", "same")
-
-
-PID = """
-[[rule]]
-name = "pid"
-description = "the number of the process"
-pattern = '^pid \\d+$'
-"""
-
-
-@pytest.mark.kernel
-def test_a_rule_of_the_users_lets_an_ordinary_cell_differ_and_its_detail_says_so(save, tmp_path):
-    (tmp_path / "mine.toml").write_text(PID)
-    path = save(("import os; print('pid', os.getpid())", "pid 1\n"), ("print('other')", "pid 1\n"))
-    report = replay_notebook(path, ReplayOptions(output_dir=tmp_path / "out", rules=(tmp_path / "mine.toml",)))
-    assert [cell.status for cell in report.cells[-2:]] == ["same", "differs"]
-    assert report.cells[-2].detail == "the number of the process (rule pid of mine.toml)"
-
-
-@pytest.mark.kernel
-def test_a_rule_of_the_users_lets_what_a_tool_prints_differ(tmp_path, monkeypatch):
-    (tmp_path / "work").mkdir()
-    (tmp_path / "mine.toml").write_text(PID)
-    monkeypatch.chdir(tmp_path)
-    yes = RecordedDecision(verdict="allow", by="person", reason="asked")
-    command = json.dumps({"command": "echo pid $$"})
-    call = RecordedCall(id="c1", name="bash", arguments=command, decision=yes, status="ok", output="pid 1", exit=0)
-    steps = (RecordedStep(calls=(call,)), RecordedStep(content="Done."))
-    nb = session_notebook(recording(turn(1, "go", steps=steps), workspace={"path": "work"}))
-    path = write_notebook(nb, tmp_path / "a.ipynb")
-    options = ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out", rules=(Path("mine.toml"),))
-    (result,) = replay_notebook(path, options).calls
-    assert (result.kind, result.detail) == ("equivalent", "the number of the process (rule pid of mine.toml)")
 
 
 def test_a_tampered_input_is_refused_before_a_kernel_starts(save):
