@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from kin_nb.replay.commands import replay
 from tests.model_server import tool_call
 from tests.notebook.people import QUICKSTART, environment
+from tests.table import each_row
 from tests.unit.cli.conftest import session_ids
 from tests.unit.cli.processes import running
 
@@ -29,17 +31,17 @@ def test_a_session_that_was_killed_is_saved_from_its_log_and_replays(server, hom
     saved = kin("save", session[:8], "killed.ipynb")
     assert (saved.returncode, saved.stderr) == (0, "")
     assert f"recording {session}@" in saved.stdout
-    done = kin("replay", "killed.ipynb")
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert "turn 1, step 1: [bash] echo $$ > ready; exec sleep 60 · interrupted" in done.stdout
-    again = kin("replay", "--tools", "--approve", "recorded", "killed.ipynb")
-    assert (again.returncode, again.stderr) == (0, ""), (
+    done = kin("replay", "--tools", "--approve", "recorded", "killed.ipynb")
+    assert (done.returncode, done.stderr) == (0, ""), (
         "an interrupted call is not run again, and not reported as a difference"
     )
+    assert "turn 1, step 1: [bash] echo $$ > ready; exec sleep 60 · interrupted" in done.stdout
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
+)
 def test_a_replay_that_is_interrupted_leaves_neither_kernel_nor_command(
     server, home, workspace, kin, tmp_path, number, code
 ):
@@ -152,9 +154,13 @@ def test_the_demo_that_needs_a_package_names_it_and_how_to_install_it(monkeypatc
     assert (said.out, said.err) == ("", message * 2)
 
 
+OTHER_EXAMPLES = [name for name in replay.examples() if name not in {"quickstart", "second-thoughts"}]
+
+
 @pytest.mark.kernel
-@pytest.mark.parametrize("name", [name for name in replay.examples() if name != "quickstart"])
-def test_the_demo_of_each_example_comes_out_as_recorded(kin_process, home, tmp_path, name):
-    done = kin_process("demo", name, TMPDIR=str(tmp_path))
+@each_row("name", ["second-thoughts"], long=OTHER_EXAMPLES)
+def test_the_demo_of_each_example_comes_out_as_recorded(kin, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    done = kin("demo", name)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "came out as recorded." in done.stdout

@@ -131,21 +131,21 @@ def test_a_session_with_a_damaged_log_is_named(kin, server, home, first):
     assert done.stderr.startswith(f"{log}: record 3, of type reply, ")
 
 
-def test_a_session_that_another_process_has_open_is_left_to_it(kin_process, server, first):
+def test_a_session_that_another_process_has_open_is_left_to_it(kin_process, kin, server, first):
     hold = threading.Event()
     server.enqueue("Wait.", hold=hold)
     try:
         thread = threading.Thread(target=kin_process, args=("run", "-p", "Take your time.", "--continue"))
         thread.start()
         server.wait_for_request(3)
-        done = kin_process("run", "-p", "x", "--resume", first[:8])
+        done = kin("run", "-p", "x", "--resume", first[:8])
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(f"Session {first} is open elsewhere: in another kernel or terminal.\n")
     finally:
         hold.set()
         thread.join()
     server.enqueue("Now.")
-    assert kin_process("run", "-p", "x", "--resume", first[:8]).returncode == 0
+    assert kin("run", "-p", "x", "--resume", first[:8]).returncode == 0
 
 
 def test_another_model_and_mode_go_on_with_the_same_conversation(kin, server, home, first):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -18,18 +19,12 @@ from tests.unit.cli.conftest import EDIT, LOOK, conversation, log_records, logs
 from tests.unit.cli.processes import has_ended, running
 
 
-def test_the_answer_is_all_that_goes_to_stdout(kin_process, server):
+def test_the_answer_is_all_that_goes_to_stdout_and_the_prompt_may_come_on_standard_input(server, home, workspace):
     server.enqueue("Let me see.", calls=[LOOK])
     server.enqueue("x is 1.")
-    done = kin_process("run", "-p", "What is x?")
+    done = run("-m", "kin_nb.cli", "run", home=home, cwd=workspace, stdin="What\nis x?\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "x is 1.\n", "")
-
-
-def test_the_prompt_may_come_on_standard_input(server, home, workspace):
-    server.enqueue("Hello.")
-    done = run("-m", "kin_nb.cli", "run", home=home, cwd=workspace, stdin="Hello\nthere?\n")
-    assert done.returncode == 0
-    assert server.requests[0]["messages"][-1] == {"role": "user", "content": "Hello\nthere?\n"}
+    assert server.requests[0]["messages"][-1] == {"role": "user", "content": "What\nis x?\n"}
 
 
 @pytest.mark.parametrize("output", ["json", "streaming"])
@@ -207,17 +202,17 @@ def test_the_help_names_every_command(kin):
     assert [name for name in listed if name in COMMANDS.split()] == COMMANDS.split()
 
 
-def test_nothing_on_standard_input_is_an_empty_prompt(server, home, workspace):
-    done = run("-m", "kin_nb.cli", "run", home=home, cwd=workspace)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "The prompt is empty.\nGive one with -p TEXT or on standard input.\n"
-
-
-def test_a_prompt_that_is_no_text_is_wrong_usage(server, home, workspace):
-    argv = [sys.executable, "-m", "kin_nb.cli", "run"]
-    done = subprocess.run(argv, cwd=workspace, env=environment(home), input=b"x\xff", capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"The prompt is not valid text in this locale's encoding.\n"
+@each_row(
+    ("piped", "said"),
+    [
+        (b"", "The prompt is empty.\nGive one with -p TEXT or on standard input.\n"),
+        (b"x\xff", "The prompt is not valid text in this locale's encoding.\n"),
+    ],
+)
+def test_nothing_or_no_text_on_standard_input_is_wrong_usage(kin, server, monkeypatch, piped, said):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped), encoding="utf-8"))
+    done = kin("run")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
     assert server.requests == []
 
 
@@ -466,7 +461,7 @@ def test_streaming_writes_each_message_before_the_next_is_asked_for(server, home
         process.communicate(timeout=60)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_is_an_exit_code_and_takes_the_running_tool_along(server, home, workspace, number, code):
     with running(server, home, workspace) as (process, child):
         process.send_signal(number)

@@ -183,23 +183,22 @@ def test_broken_settings_are_an_error_with_their_place(kin, home, two):
 
 
 def test_a_reader_that_leaves_early_is_no_failure_to_complain_about(server, kin, home, workspace, two):
-    for words in (["sessions"], ["sessions", "show", "--json"], ["config", "--all"]):
-        read, write = os.pipe()
-        os.close(read)
-        argv = [sys.executable, "-m", "kin_nb.cli", *words]
-        with os.fdopen(write, "w") as broken:
-            done = subprocess.run(
-                argv,
-                cwd=workspace,
-                env=environment(home),
-                stdout=broken,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=False,
-            )
-        assert "Traceback" not in done.stderr
-        assert "BrokenPipe" not in done.stderr
-        assert done.returncode == 1
+    read, write = os.pipe()
+    os.close(read)
+    argv = [sys.executable, "-m", "kin_nb.cli", "sessions", "show", "--json"]
+    with os.fdopen(write, "w") as broken:
+        done = subprocess.run(
+            argv,
+            cwd=workspace,
+            env=environment(home),
+            stdout=broken,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    assert done.returncode == 1
     assert len(logs(home)) == 2
 
 
