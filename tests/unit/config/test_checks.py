@@ -22,55 +22,56 @@ def complaint() -> str:
     return said
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "said"),
-    [
-        (
-            '\n[[models]]\nalias = "local"\ntemperature = "hot"\n',
-            4,
-            "models.local.temperature: Input should be a valid number",
-        ),
-        ('\n[[models]]\nname = "m"\n', 2, "models.m.provider: Field required"),
-        ('[[models]]\nalias = "local"\n[[models]]\nalias = "ollama"\nmax_tokens = -1\n', 5, "models.ollama.max_tokens"),
-        ('models = [{alias = "local", input_price = -1}]\n', 1, "models.local.input_price"),
-        ('[[models]]\nalias = "local"\nthinking = "hard"\n', 3, "models.local.thinking: Input should be 'off'"),
-        ('[[models]]\nalias = "local"\nprovider = "nowhere"\n', 3, 'uses the unknown provider "nowhere"'),
-        ("[[models]]\ntemperature = 1\n", 1, "entry 1 must be a table with the name of the model"),
-        ("[models.local]\ntemperature = 1\n", 1, "must be a list of tables, each written as [[models]]"),
-        (
-            '[[providers]]\nname = "p"\n\n[[providers]]\nname = "p"\n',
-            2,
-            '"p" is used for two providers (again on line 5)',
-        ),
-        (
-            SERVERS + '[[mcp_servers]]\nname = "a_b"\ncommand = "x"\n',
-            2,
-            '"a_b" is used for two MCP servers (again on line 5)',
-        ),
-        ('[[mcp_servers]]\nname = "x"\ncommand = "say \'hi"\n', 3, "no closing quotation"),
-        ('[[mcp_servers]]\nname = "x"\ncommand = ""\n', 3, "the command is empty"),
-        ('[[mcp_servers]]\nname = "x"\ncommand = 5\n', 3, "mcp_servers.x.command"),
-        ('[[mcp_servers]]\nname = "?!"\nurl = "http://x/"\n', 2, "must contain a letter or digit"),
-        (SERVERS + "tool_timeout_sec = 0\n", 4, "mcp_servers.a_b.tool_timeout_sec"),
-        (SERVERS + 'transport = "pigeon"\n', 1, "pigeon"),
-        ("auto_compact_threshold = -1\n", 1, "auto_compact_threshold"),
-        ("api_timeout = inf\n", 1, "api_timeout"),
-        ("[project_context]\nmax_files = -1\n", 2, "project_context.max_files"),
-        ("[tools.bash]\n\npermission = 'sometimes'\n", 3, "tools.bash.permission"),
-        ("tools.bash.allowlist = 'ls'\n", 1, "tools.bash.allowlist"),
-        ("tools = 5\n", 1, "tools: Input should be a valid dictionary"),
-        ("enabled_tools = ['a', 5]\n", 1, "enabled_tools.1"),
-        ("workdir = 5\n", 1, "workdir"),
-        ("tool_paths = ['~no-such-user']\n", 1, "invalid path"),
-        ("\n[[models]]\nalias = 'local'\nalias = 'x'\n", 4, "not valid TOML"),
-        ('system_prompt_id = "no-such-prompt"\n', 1, "Unknown prompt: system_prompt_id"),
-    ],
-)
-def test_a_wrong_setting(write, text, line, said):
-    path = write("config.toml", text)
-    complained = complaint()
-    assert complained.startswith(f"{path}:{line}: ")
-    assert said in complained
+WRONG_SETTING = [
+    (
+        '\n[[models]]\nalias = "local"\ntemperature = "hot"\n',
+        4,
+        "models.local.temperature: Input should be a valid number",
+    ),
+    ('\n[[models]]\nname = "m"\n', 2, "models.m.provider: Field required"),
+    ('[[models]]\nalias = "local"\n[[models]]\nalias = "ollama"\nmax_tokens = -1\n', 5, "models.ollama.max_tokens"),
+    ('models = [{alias = "local", input_price = -1}]\n', 1, "models.local.input_price"),
+    ('[[models]]\nalias = "local"\nthinking = "hard"\n', 3, "models.local.thinking: Input should be 'off'"),
+    ('[[models]]\nalias = "local"\nprovider = "nowhere"\n', 3, 'uses the unknown provider "nowhere"'),
+    ("[[models]]\ntemperature = 1\n", 1, "entry 1 must be a table with the name of the model"),
+    ("[models.local]\ntemperature = 1\n", 1, "must be a list of tables, each written as [[models]]"),
+    (
+        '[[providers]]\nname = "p"\n\n[[providers]]\nname = "p"\n',
+        2,
+        '"p" is used for two providers (again on line 5)',
+    ),
+    (
+        SERVERS + '[[mcp_servers]]\nname = "a_b"\ncommand = "x"\n',
+        2,
+        '"a_b" is used for two MCP servers (again on line 5)',
+    ),
+    ('[[mcp_servers]]\nname = "x"\ncommand = "say \'hi"\n', 3, "no closing quotation"),
+    ('[[mcp_servers]]\nname = "x"\ncommand = ""\n', 3, "the command is empty"),
+    ('[[mcp_servers]]\nname = "x"\ncommand = 5\n', 3, "mcp_servers.x.command"),
+    ('[[mcp_servers]]\nname = "?!"\nurl = "http://x/"\n', 2, "must contain a letter or digit"),
+    (SERVERS + "tool_timeout_sec = 0\n", 4, "mcp_servers.a_b.tool_timeout_sec"),
+    (SERVERS + 'transport = "pigeon"\n', 1, "pigeon"),
+    ("auto_compact_threshold = -1\n", 1, "auto_compact_threshold"),
+    ("api_timeout = inf\n", 1, "api_timeout"),
+    ("[project_context]\nmax_files = -1\n", 2, "project_context.max_files"),
+    ("[tools.bash]\n\npermission = 'sometimes'\n", 3, "tools.bash.permission"),
+    ("tools.bash.allowlist = 'ls'\n", 1, "tools.bash.allowlist"),
+    ("tools = 5\n", 1, "tools: Input should be a valid dictionary"),
+    ("enabled_tools = ['a', 5]\n", 1, "enabled_tools.1"),
+    ("workdir = 5\n", 1, "workdir"),
+    ("tool_paths = ['~no-such-user']\n", 1, "invalid path"),
+    ("\n[[models]]\nalias = 'local'\nalias = 'x'\n", 4, "not valid TOML"),
+    ('system_prompt_id = "no-such-prompt"\n', 1, "Unknown prompt: system_prompt_id"),
+]
+
+
+def test_a_wrong_setting(subtests, write):
+    for text, line, said in WRONG_SETTING:
+        with subtests.test(text=text, line=line, said=said):
+            path = write("config.toml", text)
+            complained = complaint()
+            assert complained.startswith(f"{path}:{line}: ")
+            assert said in complained
 
 
 def test_the_layer_that_is_wrong_is_named(write, workspace):
@@ -122,9 +123,8 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(kin):
     assert config.warnings[0].startswith(f"{kin}/config.toml:3: ")
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "said"),
-    [
+def test_an_unknown_key_is_a_warning(subtests, write):
+    for text, line, said in [
         ('\nactiv_model = "x"\n', 2, "activ_model is not a setting. Did you mean active_model?"),
         ("zzz = 1\n", 1, "zzz is not a setting. It is ignored."),
         (
@@ -137,13 +137,12 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(kin):
         ('model = "opus"\n', 1, "model is not a setting. Did you mean active_model?"),
         ('approval_policy = "never"\n', 1, "approval_policy is not a setting. Did you mean policy?"),
         ("bypass_tool_permissions = true\n", 1, "bypass_tool_permissions is not a setting"),
-    ],
-)
-def test_an_unknown_key_is_a_warning(write, text, line, said):
-    path = write("config.toml", text)
-    (warning,) = KinConfig.load().warnings
-    assert warning.startswith(f"{path}:{line}: ")
-    assert said in warning
+    ]:
+        with subtests.test(text=text, line=line, said=said):
+            path = write("config.toml", text)
+            (warning,) = KinConfig.load().warnings
+            assert warning.startswith(f"{path}:{line}: ")
+            assert said in warning
 
 
 def test_settings_of_the_terminal_program_and_of_tools_are_nobodys_mistake(write):

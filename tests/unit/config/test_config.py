@@ -62,24 +62,22 @@ def test_environment_beats_the_file_and_arguments_beat_both(monkeypatch):
     assert KinConfig.load(active_model=None).active_model == "local"
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "said"),
-    [
+def test_what_is_wrong_is_said_with_file_and_line(subtests):
+    for text, line, said in [
         ('active_model = "devstrall"\n', 1, 'Unknown model "devstrall". Did you mean devstral-2'),
         ("\n\nactive_model = \n", 3, "not valid TOML"),
         ('policy = "whatever"\n', 1, "policy must be one of strict, on-request"),
         ('api_timeout = "soon"\n', 1, "api_timeout"),
         ('[session_logging]\nsave_dir = "~no-such-user/x"\n', 2, "~no-such-user/x: this user does not exist"),
         (GOOD + '[[models]]\nname = "b"\nprovider = "here"\nalias = "mine"\n', 11, "is used for two models"),
-    ],
-)
-def test_what_is_wrong_is_said_with_file_and_line(text, line, said):
-    path = write(text)
-    with pytest.raises(ConfigError) as error:
-        KinConfig.load()
-    assert str(error.value).startswith(f"{path}:{line}: ")
-    assert said in str(error.value)
-    assert str(error.value).count("\n") <= 1
+    ]:
+        with subtests.test(text=text, line=line, said=said):
+            path = write(text)
+            with pytest.raises(ConfigError) as error:
+                KinConfig.load()
+            assert str(error.value).startswith(f"{path}:{line}: ")
+            assert said in str(error.value)
+            assert str(error.value).count("\n") <= 1
 
 
 def test_a_model_at_an_unknown_provider_is_named():

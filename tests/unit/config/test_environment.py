@@ -10,9 +10,8 @@ import pytest
 from kin_nb.core.config import ConfigError, KinConfig
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "field", "value"),
-    [
+def test_every_field_has_a_variable(subtests, monkeypatch):
+    for name, text, field, value in [
         ("KIN_API_TIMEOUT", "5", "api_timeout", 5.0),
         ("KIN_INCLUDE_MODEL_INFO", "false", "include_model_info", False),
         ("kin_auto_compact_threshold", "7", "auto_compact_threshold", 7),
@@ -20,11 +19,10 @@ from kin_nb.core.config import ConfigError, KinConfig
         ("KIN_ENABLED_TOOLS", '["a,b"]', "enabled_tools", ["a,b"]),
         ("KIN_SKILL_PATHS", "/a,/b", "skill_paths", [Path("/a"), Path("/b")]),
         ("KIN_POLICY", "", "policy", "on-request"),
-    ],
-)
-def test_every_field_has_a_variable(monkeypatch, name, text, field, value):
-    monkeypatch.setenv(name, text)
-    assert getattr(KinConfig.load(), field) == value
+    ]:
+        with subtests.test(name=name, text=text, field=field, value=value), monkeypatch.context() as patch:
+            patch.setenv(name, text)
+            assert getattr(KinConfig.load(), field) == value
 
 
 def test_tables_are_json_and_merge_like_any_layer(monkeypatch, write):
@@ -44,29 +42,29 @@ def test_upper_case_wins_over_lower_case(monkeypatch):
     assert KinConfig.load().policy == "strict"
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("KIN_POLICY", "whatever"),
-        ("KIN_API_TIMEOUT", "soon"),
-        ("KIN_TOOLS", "{not json}"),
-        ("KIN_TOOLS", "[" * 100_000),
-        ("KIN_MODELS", '{"alias": "x"}'),
-        ("KIN_MODELS", '[{"alias": "x"}, {"alias": "x"}]'),
-        ("KIN_MODELS", "[5]"),
-        ("KIN_WORKDIR", "~no-such-user/x"),
-        ("KIN_WORKDIR", "x" * 100_000),
-        ("KIN_TOOL_PATHS", "~no-such-user/x"),
-        ("kin_active_model", "devstrall"),
-    ],
-)
-def test_a_wrong_variable_is_blamed_and_no_file(monkeypatch, write, name, text):
-    write("config.toml", 'policy = "strict"\napi_timeout = 5\nactive_model = "local"\n[tools.bash]\na = 1\n')
-    monkeypatch.setenv(name, text)
-    with pytest.raises(ConfigError) as error:
-        KinConfig.load().effective_workdir.exists()
-    assert str(error.value).startswith(f"{name}: ")
-    assert len(str(error.value)) < 500
+def test_a_wrong_variable_is_blamed_and_no_file(subtests, monkeypatch, write):
+    for number, (name, text) in enumerate(
+        [
+            ("KIN_POLICY", "whatever"),
+            ("KIN_API_TIMEOUT", "soon"),
+            ("KIN_TOOLS", "{not json}"),
+            ("KIN_TOOLS", "[" * 100_000),
+            ("KIN_MODELS", '{"alias": "x"}'),
+            ("KIN_MODELS", '[{"alias": "x"}, {"alias": "x"}]'),
+            ("KIN_MODELS", "[5]"),
+            ("KIN_WORKDIR", "~no-such-user/x"),
+            ("KIN_WORKDIR", "x" * 100_000),
+            ("KIN_TOOL_PATHS", "~no-such-user/x"),
+            ("kin_active_model", "devstrall"),
+        ]
+    ):
+        with subtests.test(number=number), monkeypatch.context() as patch:
+            write("config.toml", 'policy = "strict"\napi_timeout = 5\nactive_model = "local"\n[tools.bash]\na = 1\n')
+            patch.setenv(name, text)
+            with pytest.raises(ConfigError) as error:
+                KinConfig.load().effective_workdir.exists()
+            assert str(error.value).startswith(f"{name}: ")
+            assert len(str(error.value)) < 500
 
 
 def test_the_value_of_a_wrong_variable_is_not_shown(monkeypatch):

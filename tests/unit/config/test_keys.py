@@ -94,12 +94,13 @@ def test_a_pipe_is_no_env_file(kin):
     assert env_file_warnings() == (f"{kin}/.env: cannot be read: it is not a regular file.",)
 
 
-@pytest.mark.parametrize("name", ["", "../x", "A B", "x/y"])
-def test_a_name_that_is_none_reads_no_file(tmp_path, monkeypatch, write, name):
-    write(tmp_path / "x", "secret")
-    (tmp_path / "secrets").mkdir()
-    monkeypatch.setenv("KIN_SECRETS_DIR", str(tmp_path / "secrets"))
-    assert find_key(name) is None
+def test_a_name_that_is_none_reads_no_file(subtests, tmp_path, monkeypatch, write):
+    for name in ["", "../x", "A B", "x/y"]:
+        with subtests.test(name=name), monkeypatch.context() as patch:
+            write(tmp_path / "x", "secret")
+            (tmp_path / "secrets").mkdir(exist_ok=True)
+            patch.setenv("KIN_SECRETS_DIR", str(tmp_path / "secrets"))
+            assert find_key(name) is None
 
 
 def test_the_keyring_is_asked_once_and_its_errors_are_silence(keyring):
@@ -140,14 +141,13 @@ def test_the_first_saved_key_makes_a_private_folder(kin):
     assert [entry.name for entry in kin.iterdir()] == [".env"]
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"), [("A B", "k"), ("", "k"), ("A", ""), ("A", " \n"), ("A", "a\nB=c"), ("A", "a\0")]
-)
-def test_what_is_no_key_is_not_saved_and_not_shown(variable, value):
-    with pytest.raises(ConfigError) as error:
-        save_key(variable, value)
-    assert not env_path().exists()
-    assert "B=c" not in str(error.value)
+def test_what_is_no_key_is_not_saved_and_not_shown(subtests):
+    for variable, value in [("A B", "k"), ("", "k"), ("A", ""), ("A", " \n"), ("A", "a\nB=c"), ("A", "a\0")]:
+        with subtests.test(variable=variable, value=value):
+            with pytest.raises(ConfigError) as error:
+                save_key(variable, value)
+            assert not env_path().exists()
+            assert "B=c" not in str(error.value)
 
 
 def test_a_saved_key_replaces_the_one_that_the_keyring_gave(keyring):

@@ -138,12 +138,13 @@ def test_an_agent_file_is_found_with_either_dash_and_the_users_comes_first(proje
     assert KinConfig.load("code_review").instructions == "mine"
 
 
-@pytest.mark.parametrize("name", ["no-such", "../config", "", "plan"])
-def test_an_agent_that_is_not_there_is_an_error_that_lists_those_that_are(write, name):
-    write("agents/strict.toml", "")
-    write("agents/plan.toml", "")
-    with pytest.raises(ConfigError, match=r"^Unknown agent .*\.\nAgents: strict\.$"):
-        KinConfig.load(name)
+def test_an_agent_that_is_not_there_is_an_error_that_lists_those_that_are(subtests, write):
+    for name in ["no-such", "../config", "", "plan"]:
+        with subtests.test(name=name):
+            write("agents/strict.toml", "")
+            write("agents/plan.toml", "")
+            with pytest.raises(ConfigError, match=r"^Unknown agent .*\.\nAgents: strict\.$"):
+                KinConfig.load(name)
 
 
 def test_the_key_is_checked_only_when_it_is_required(monkeypatch):

@@ -52,24 +52,24 @@ def test_none_deletes(write):
     assert KinConfig.load().tools["bash"].allowlist == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "models = []\n", "models = [{name = 'm', provider = 'ollama'}]\n", TEXT, "[tools.bash]\nx = 1\n"],
-)
-def test_new_entries_and_tables_are_added_to_whatever_is_there(write, text):
-    path = write("config.toml", text)
-    model = ModelConfig(name="n", provider="ollama")
-    KinConfig.save_updates({"policy": "strict", "models": [model], "tools": {"bash": {"y": 2}, "grep": {"z": 3}}})
-    config = KinConfig.load()
-    assert model in config.models
-    assert config.policy == "strict"
-    assert config.tools["bash"].model_extra["y"] == 2
-    before, after = tomllib.loads(text), tomllib.loads(path.read_text())
-    assert {
-        key: value
-        for key, value in before.get("tools", {}).get("bash", {}).items()
-        if after["tools"]["bash"][key] != value
-    } == {}
+def test_new_entries_and_tables_are_added_to_whatever_is_there(subtests, write):
+    for text in ["", "models = []\n", "models = [{name = 'm', provider = 'ollama'}]\n", TEXT, "[tools.bash]\nx = 1\n"]:
+        with subtests.test(text=text):
+            path = write("config.toml", text)
+            model = ModelConfig(name="n", provider="ollama")
+            KinConfig.save_updates(
+                {"policy": "strict", "models": [model], "tools": {"bash": {"y": 2}, "grep": {"z": 3}}}
+            )
+            config = KinConfig.load()
+            assert model in config.models
+            assert config.policy == "strict"
+            assert config.tools["bash"].model_extra["y"] == 2
+            before, after = tomllib.loads(text), tomllib.loads(path.read_text())
+            assert {
+                key: value
+                for key, value in before.get("tools", {}).get("bash", {}).items()
+                if after["tools"]["bash"][key] != value
+            } == {}
 
 
 def test_the_first_update_makes_a_private_file(kin):
@@ -80,22 +80,20 @@ def test_the_first_update_makes_a_private_file(kin):
     assert [entry.name for entry in kin.iterdir()] == ["config.toml"]
 
 
-@pytest.mark.parametrize(
-    ("updates", "said"),
-    [
+def test_what_would_not_load_is_not_written(subtests, write):
+    for updates, said in [
         ({"active_model": "devstrall"}, "Unknown model"),
         ({"policy": "lax"}, "policy must be one of"),
         ({"api_timeout": "soon"}, "api_timeout"),
         ({"activ_model": "local"}, "Did you mean active_model?"),
         ({"tools": {"bash": {"x": object()}}}, "not saved"),
         ({"models": [{"temperature": 1}]}, "must be a table with the name of the model"),
-    ],
-)
-def test_what_would_not_load_is_not_written(write, updates, said):
-    path = write("config.toml", TEXT)
-    with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
-        KinConfig.save_updates(updates)
-    assert path.read_text() == TEXT
+    ]:
+        with subtests.test(updates=updates, said=said):
+            path = write("config.toml", TEXT)
+            with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
+                KinConfig.save_updates(updates)
+            assert path.read_text() == TEXT
 
 
 def test_a_wrong_file_can_be_mended_but_a_broken_one_is_left_alone(write):

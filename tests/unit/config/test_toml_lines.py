@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import tomllib
 
-import pytest
-
 from kin_nb.core.config.toml_file import key_lines
 
 TEXT = """\
@@ -66,6 +64,7 @@ def test_each_key_and_table_has_its_line():
     }
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment"])
-def test_nothing_has_no_lines(text):
-    assert key_lines(text) == {}
+def test_nothing_has_no_lines(subtests):
+    for text in ["", "\n\n", "# only a comment"]:
+        with subtests.test(text=text):
+            assert key_lines(text) == {}

@@ -173,14 +173,15 @@ async def test_ids_mean_the_same_after_a_resume_whatever_became_of_the_turns(mod
     await again.aclose()
 
 
-@pytest.mark.parametrize("no_reply", [None, False, True])
-def test_a_step_without_a_reply_counts_where_the_record_says_that_it_had_begun(no_reply):
-    cut = TurnRecord(turn=1, prompt="p", steps=(RecordedStep(content="a"),), outcome="error", no_reply=no_reply)
-    marks = Checkpoints()
-    History("", str).extend_from([cut], str, marks)
-    known = {mark.place.step: mark.id for mark in marks.of_steps("")}
-    assert known == ({1: 1} if no_reply is False else {1: 1, 2: 2})
-    assert marks.mark(at(2), NOWHERE).id == (3 if no_reply else 2)
+def test_a_step_without_a_reply_counts_where_the_record_says_that_it_had_begun(subtests):
+    for no_reply in [None, False, True]:
+        with subtests.test(no_reply=no_reply):
+            cut = TurnRecord(turn=1, prompt="p", steps=(RecordedStep(content="a"),), outcome="error", no_reply=no_reply)
+            marks = Checkpoints()
+            History("", str).extend_from([cut], str, marks)
+            known = {mark.place.step: mark.id for mark in marks.of_steps("")}
+            assert known == ({1: 1} if no_reply is False else {1: 1, 2: 2})
+            assert marks.mark(at(2), NOWHERE).id == (3 if no_reply else 2)
 
 
 def taken_up(turns: list[TurnRecord]) -> tuple[list[str], dict[Ref, tuple[int, list[str | None]]]]:

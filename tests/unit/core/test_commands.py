@@ -96,9 +96,8 @@ def talked(person: Person) -> Person:
 # What counts as a command.
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "words"),
-    [
+def test_a_known_name_is_a_command(subtests):
+    for text, name, words in [
         ("/undo", "undo", []),
         ("  /undo 2 \n", "undo", ["2"]),
         ("/save my notes.ipynb", "save", ["my", "notes.ipynb"]),
@@ -106,17 +105,15 @@ def talked(person: Person) -> Person:
         ("/flow:mend", "flow", ["mend"]),
         ("/skill tidy", "skill", ["", "tidy"]),
         ("/model:other", "model", ["other"]),
-    ],
-)
-def test_a_known_name_is_a_command(text, name, words):
-    typed = typed_command(text)
-    assert typed is not None
-    assert (typed.command.name, typed.words) == (name, words)
+    ]:
+        with subtests.test(text=text, name=name, words=words):
+            typed = typed_command(text)
+            assert typed is not None
+            assert (typed.command.name, typed.words) == (name, words)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_everything_else_is_a_prompt(subtests):
+    for text in [
         "/etc/hosts",
         "/ is the root",
         "//undo",
@@ -128,26 +125,25 @@ def test_a_known_name_is_a_command(text, name, words):
         "",
         "/1",
         "x\n/undo",
-    ],
-)
-def test_everything_else_is_a_prompt(text):
-    assert typed_command(text) is None
-    assert not is_command(text)
+    ]:
+        with subtests.test(text=text):
+            assert typed_command(text) is None
+            assert not is_command(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"), [("/undoo", "/undo"), ("/Help", "/help"), ("/sesions", "/sessions"), ("/flw:x", "/flow")]
-)
-def test_a_mistyped_command_suggests_similar_ones(text, meant):
-    with pytest.raises(UnknownCommandError, match=rf"^Unknown command /\S+\. Did you mean {meant}\b"):
-        typed_command(text)
-    assert is_command(text)
+def test_a_mistyped_command_suggests_similar_ones(subtests):
+    for text, meant in [("/undoo", "/undo"), ("/Help", "/help"), ("/sesions", "/sessions"), ("/flw:x", "/flow")]:
+        with subtests.test(text=text, meant=meant):
+            with pytest.raises(UnknownCommandError, match=rf"^Unknown command /\S+\. Did you mean {meant}\b"):
+                typed_command(text)
+            assert is_command(text)
 
 
-@pytest.mark.parametrize("prompt", ["/undo", "/undoo", "//x", "plain", "/etc/hosts", "/skill:tidy up"])
-def test_an_escaped_prompt_is_asked_as_it_is(prompt):
-    assert unescaped(escaped(prompt)) == prompt
-    assert not is_command(escaped(prompt))
+def test_an_escaped_prompt_is_asked_as_it_is(subtests):
+    for prompt in ["/undo", "/undoo", "//x", "plain", "/etc/hosts", "/skill:tidy up"]:
+        with subtests.test(prompt=prompt):
+            assert unescaped(escaped(prompt)) == prompt
+            assert not is_command(escaped(prompt))
 
 
 def test_the_magic_takes_the_name_without_a_slash_and_nothing_means_help():

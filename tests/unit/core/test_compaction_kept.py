@@ -315,16 +315,17 @@ async def test_a_request_that_leaves_no_room_is_a_sentence_and_a_shorter_one_goe
     assert_resumes(trusted)
 
 
-@pytest.mark.parametrize(("kept", "roles"), [(-3, "su"), (0, "su"), (2, "suua"), (99, "suauaua")])
-def test_a_record_that_keeps_what_there_is_not_keeps_what_there_is(kept, roles):
-    history = History("system", str)
-    for number in range(4):
-        history.append(user_message(f"u{number}"))
-        history.append(LLMMessage(role=Role.assistant, content="a"))
-    history.compact("S", kept)
-    assert "".join(m.role.value[0] for m in history.messages) == roles.replace(
-        "suauaua", "suauauaua"[: len(history.messages)]
-    )
+def test_a_record_that_keeps_what_there_is_not_keeps_what_there_is(subtests):
+    for kept, roles in [(-3, "su"), (0, "su"), (2, "suua"), (99, "suauaua")]:
+        with subtests.test(kept=kept, roles=roles):
+            history = History("system", str)
+            for number in range(4):
+                history.append(user_message(f"u{number}"))
+                history.append(LLMMessage(role=Role.assistant, content="a"))
+            history.compact("S", kept)
+            assert "".join(m.role.value[0] for m in history.messages) == roles.replace(
+                "suauaua", "suauauaua"[: len(history.messages)]
+            )
 
 
 def test_an_old_record_gives_what_it_gave():
@@ -338,23 +339,23 @@ def test_an_old_record_gives_what_it_gave():
     ]
 
 
-@pytest.mark.parametrize(
-    ("said", "most", "expected"),
-    [
-        (["a" * 300, "b" * 300], 600, ["a" * 300, "b" * 300]),
-        (["a" * 300, "b" * 300], 520, ["a" * 220 + " [… 80 characters left out]", "b" * 300]),
-        (["a" * 300, "b" * 300], 400, ["[… 1 earlier request left out]", "b" * 300]),
-        (
-            ["x", "a" * 900, "b"],
-            301,
-            ["[… 1 earlier request left out]", "a" * 300 + " [… 600 characters left out]", "b"],
-        ),
-        (["a", " ", "b"], 600, ["a", "b"]),
-        (["a"], 0, []),
-    ],
-)
-def test_the_persons_words_are_capped_the_oldest_first(said, most, expected):
-    assert truncate_user_text(said, most, str) == expected
+def test_the_persons_words_are_capped_the_oldest_first(subtests):
+    for number, (said, most, expected) in enumerate(
+        [
+            (["a" * 300, "b" * 300], 600, ["a" * 300, "b" * 300]),
+            (["a" * 300, "b" * 300], 520, ["a" * 220 + " [… 80 characters left out]", "b" * 300]),
+            (["a" * 300, "b" * 300], 400, ["[… 1 earlier request left out]", "b" * 300]),
+            (
+                ["x", "a" * 900, "b"],
+                301,
+                ["[… 1 earlier request left out]", "a" * 300 + " [… 600 characters left out]", "b"],
+            ),
+            (["a", " ", "b"], 600, ["a", "b"]),
+            (["a"], 0, []),
+        ]
+    ):
+        with subtests.test(number=number):
+            assert truncate_user_text(said, most, str) == expected
 
 
 @pytest.mark.parametrize("root", ["/w", "/home/somebody/with/a/longer/path"])

@@ -245,23 +245,21 @@ async def test_a_secret_across_the_cut_of_a_long_result_is_not_recorded_in_halve
     assert GITHUB[:10] not in trusted.log.path.read_text()
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
+def test_a_mistake_in_a_tools_settings_is_said_with_its_line(subtests):
+    for settings, said in [
         ('[tools.wirte_file]\ndenylist = ["data/*"]\n', ":1: tools.wirte_file: unknown tool; did you mean write_file?"),
         (
             '[tools.write_file]\ndenlyist = ["data/*"]\n',
             ":2: tools.write_file.denlyist: unknown setting; did you mean denylist?",
         ),
         ('[tools.jira_search]\npermission = "always"\n', ""),
-    ],
-)
-def test_a_mistake_in_a_tools_settings_is_said_with_its_line(settings, said):
-    from kin_nb.core.config import KinConfig
-    from kin_nb.core.paths import kin_home
-    from kin_nb.core.tools.manager import ToolManager
+    ]:
+        with subtests.test(settings=settings, said=said):
+            from kin_nb.core.config import KinConfig
+            from kin_nb.core.paths import kin_home
+            from kin_nb.core.tools.manager import ToolManager
 
-    kin_home().mkdir(exist_ok=True)
-    (kin_home() / "config.toml").write_text(settings)
-    warnings = ToolManager(KinConfig.load()).warnings
-    assert [warning.endswith(said) for warning in warnings] == ([True] if said else [])
+            kin_home().mkdir(exist_ok=True)
+            (kin_home() / "config.toml").write_text(settings)
+            warnings = ToolManager(KinConfig.load()).warnings
+            assert [warning.endswith(said) for warning in warnings] == ([True] if said else [])

@@ -41,16 +41,18 @@ async def test_it_runs_in_the_task_and_the_context_of_who_takes_them():
     assert [event.message async for event in event_stream(work)] == ["mine True"]
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-async def test_what_the_work_raises_reaches_who_takes_the_events(error):
-    async def work(emit: Emit) -> None:
-        await emit(warning("a"))
-        raise error
+async def test_what_the_work_raises_reaches_who_takes_the_events(subtests):
+    for error in [ValueError, KeyboardInterrupt, SystemExit]:
+        with subtests.test(error=error):
 
-    events = event_stream(work)
-    assert (await anext(events)).message == "a"
-    with pytest.raises(error):
-        await anext(events)
+            async def work(emit: Emit, error: type[BaseException] = error) -> None:
+                await emit(warning("a"))
+                raise error
+
+            events = event_stream(work)
+            assert (await anext(events)).message == "a"
+            with pytest.raises(error):
+                await anext(events)
 
 
 async def test_closed_early_the_work_cleans_up_and_may_wait_for_it():

@@ -229,48 +229,45 @@ async def test_a_refusal_of_the_level_may_speak_of_blocking(config: KinConfig, m
     assert agent.turns[0].outcome == "done"
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [
+async def test_another_mistake_in_a_request_is_not_taken_for_the_thinking_level(
+    subtests, config: KinConfig, model_server: ModelServer
+) -> None:
+    for mistake in [
         "temperature must be 1",
         "messages.1: `thinking` blocks cannot be modified",
         "The `reasoning_content` in the thinking mode must be passed back to the API.",
         "the reasoning parser failed",
-    ],
-)
-async def test_another_mistake_in_a_request_is_not_taken_for_the_thinking_level(
-    mistake: str, config: KinConfig, model_server: ModelServer
+    ]:
+        with subtests.test(mistake=mistake):
+            model_server.requests.clear()
+            agent = Agent(one_model(config, model_server, "p", "m"))
+            model_server.enqueue(status=400, body={"error": mistake})
+            events = await run_turn(agent)
+            await agent.aclose()
+            assert mistake in of_kind(events, ErrorEvent)[0].message
+            assert len(model_server.requests) == 1
+
+
+async def test_a_thinking_level_without_a_field_is_a_warning_once(
+    subtests, config: KinConfig, model_server: ModelServer
 ) -> None:
-    agent = Agent(one_model(config, model_server, "p", "m"))
-    model_server.enqueue(status=400, body={"error": mistake})
-    events = await run_turn(agent)
-    await agent.aclose()
-    assert mistake in of_kind(events, ErrorEvent)[0].message
-    assert len(model_server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("provider", "name", "fields"),
-    [
+    for provider, name, fields in [
         ("openai", "gpt-4.1", {}),
         ("moonshot", "kimi-k2.6", {}),
         ("mistral", "devstral-latest", {"api_style": "mistral"}),
         ("p", "m", {"thinking_field": "none"}),
-    ],
-)
-async def test_a_thinking_level_without_a_field_is_a_warning_once(
-    provider: str, name: str, fields: dict[str, Any], config: KinConfig, model_server: ModelServer
-) -> None:
-    agent = Agent(one_model(config, model_server, provider, name, **fields))
-    model_server.enqueue("Hello.")
-    model_server.enqueue("Again.")
-    warnings = [event.message for turn in range(2) for event in of_kind(await run_turn(agent), WarningEvent)]
-    await agent.aclose()
-    [warning] = warnings
-    assert warning.startswith(
-        f'thinking = "high" has no effect on m: no field for it is known at {provider} for {name}.'
-    )
-    assert warning.endswith('Set thinking_field of the provider, or thinking = "off".')
+    ]:
+        with subtests.test(provider=provider, name=name, fields=fields):
+            agent = Agent(one_model(config, model_server, provider, name, **fields))
+            model_server.enqueue("Hello.")
+            model_server.enqueue("Again.")
+            warnings = [event.message for turn in range(2) for event in of_kind(await run_turn(agent), WarningEvent)]
+            await agent.aclose()
+            [warning] = warnings
+            assert warning.startswith(
+                f'thinking = "high" has no effect on m: no field for it is known at {provider} for {name}.'
+            )
+            assert warning.endswith('Set thinking_field of the provider, or thinking = "off".')
 
 
 async def test_anthropics_api_has_no_other_field_for_a_thinking_level(config: KinConfig) -> None:
@@ -350,17 +347,18 @@ async def test_an_error_whose_code_is_no_number_is_an_error_event(config, model_
     assert agent.turns[-1].outcome == "error"
 
 
-@pytest.mark.parametrize("figure", ["Infinity", "NaN", "1e300", "-5", "true", '"many"', "9007199254740992"])
-async def test_a_usage_that_is_no_count_counts_nothing(config, model_server, figure):
-    agent = Agent(config)
-    usage = f'"usage":{{"prompt_tokens":{figure},"completion_tokens":5}}'
-    choices = '"choices":[{"index":0,"delta":{"content":"Hello."},"finish_reason":"stop"}]'
-    model_server.enqueue(raw=stream(f"{{{choices},{usage}}}"))
-    await run_turn(agent)
-    await agent.aclose()
-    (step,) = agent.turns[-1].steps
-    assert (step.content, step.prompt_tokens, step.completion_tokens) == ("Hello.", 0, 5)
-    assert agent.turns[-1].cost == "0.000010"
+async def test_a_usage_that_is_no_count_counts_nothing(subtests, config, model_server):
+    for figure in ["Infinity", "NaN", "1e300", "-5", "true", '"many"', "9007199254740992"]:
+        with subtests.test(figure=figure):
+            agent = Agent(config)
+            usage = f'"usage":{{"prompt_tokens":{figure},"completion_tokens":5}}'
+            choices = '"choices":[{"index":0,"delta":{"content":"Hello."},"finish_reason":"stop"}]'
+            model_server.enqueue(raw=stream(f"{{{choices},{usage}}}"))
+            await run_turn(agent)
+            await agent.aclose()
+            (step,) = agent.turns[-1].steps
+            assert (step.content, step.prompt_tokens, step.completion_tokens) == ("Hello.", 0, 5)
+            assert agent.turns[-1].cost == "0.000010"
 
 
 async def test_a_call_whose_name_has_half_a_character_is_answered(config, model_server):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kin_nb.core.context.history import UNANSWERED, repaired
 from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
 from tests.unit.core.conftest import run_turn
@@ -19,9 +17,8 @@ def outline(messages: list[LLMMessage]) -> str:
     return " ".join(f"{m.role.value[0]}{m.tool_call_id or ''}" for m in messages)
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
+def test_every_call_is_answered_once_and_right_after_it(subtests):
+    for messages, expected in [
         ([said("user", "x"), said("assistant", "y")], "u a"),
         ([said("user"), said("assistant", calls="ab"), said("tool", "1", of="a")], "u a ta tb"),
         (
@@ -33,10 +30,9 @@ def outline(messages: list[LLMMessage]) -> str:
         ([said("assistant", calls="a"), said("user", "stop"), said("tool", "late", of="a")], "a ta u"),
         ([said("user"), said("assistant"), said("user")], "u u"),
         ([said("user"), said("assistant", "")], "u"),
-    ],
-)
-def test_every_call_is_answered_once_and_right_after_it(messages, expected):
-    assert outline(repaired(messages)) == expected
+    ]:
+        with subtests.test(messages=messages, expected=expected):
+            assert outline(repaired(messages)) == expected
 
 
 def test_a_missing_answer_says_so_and_the_rest_are_the_same_objects():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.events import StepReplyEvent
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS
@@ -47,21 +45,22 @@ async def test_a_step_looks_at_no_message_of_the_steps_before_it(model_server, t
     assert looks == []
 
 
-@pytest.mark.parametrize("style", ["openai", "mistral", "anthropic"])
-def test_a_request_looks_at_what_is_new_and_its_neighbour(style):
-    assert style in BACKEND_ADAPTERS
-    backend = GenericBackend(ProviderConfig(name="p", api_base="http://127.0.0.1:9", api_style=style))
+def test_a_request_looks_at_what_is_new_and_its_neighbour(subtests):
+    for style in ["openai", "mistral", "anthropic"]:
+        with subtests.test(style=style):
+            assert style in BACKEND_ADAPTERS
+            backend = GenericBackend(ProviderConfig(name="p", api_base="http://127.0.0.1:9", api_style=style))
 
-    def prepare(messages: list[LLMMessage]) -> bytes:
-        model = ModelConfig(name="m", provider="p")
-        more: dict[str, Any] = {"tools": None, "max_tokens": None, "tool_choice": None, "extra_headers": None}
-        request = ReplyRequest(model=model, messages=messages, temperature=0.2, **more)
-        return backend.prepare(request, streaming=True).body
+            def prepare(messages: list[LLMMessage], backend: GenericBackend = backend) -> bytes:
+                model = ModelConfig(name="m", provider="p")
+                more: dict[str, Any] = {"tools": None, "max_tokens": None, "tool_choice": None, "extra_headers": None}
+                request = ReplyRequest(model=model, messages=messages, temperature=0.2, **more)
+                return backend.prepare(request, streaming=True).body
 
-    messages = conversation(20)
-    first = prepare(messages)
-    looks.clear()
-    second = prepare([*messages, LLMMessage(role=Role.user, content="and now?")])
-    assert all(message is messages[-1] for message in looks)
-    assert b"and now?" in second
-    assert len(second) > len(first)
+            messages = conversation(20)
+            first = prepare(messages)
+            looks.clear()
+            second = prepare([*messages, LLMMessage(role=Role.user, content="and now?")])
+            assert all(message is messages[-1] for message in looks)
+            assert b"and now?" in second
+            assert len(second) > len(first)

@@ -6,8 +6,6 @@ import json
 import random
 from collections.abc import Callable, Iterator
 
-import pytest
-
 from kin_nb.core.context.loop_detector import LoopDetector
 
 Call = tuple[str, str, str, bool]
@@ -394,13 +392,14 @@ def test_there_are_many():
     assert len(SEQUENCES) >= 50
 
 
-@pytest.mark.parametrize("name", SEQUENCES)
-def test_good_work_is_not_disturbed(name):
-    detector = LoopDetector()
-    calls = list(SEQUENCES[name]())
-    loops = [detector.observe(tool, arguments, result, ok=ok) for tool, arguments, result, ok in calls]
-    assert len(calls) >= 3
-    assert [loop.message for loop in loops if loop] == []
+def test_good_work_is_not_disturbed(subtests):
+    for name, sequence in SEQUENCES.items():
+        with subtests.test(name=name):
+            detector = LoopDetector()
+            calls = list(sequence())
+            loops = [detector.observe(tool, arguments, result, ok=ok) for tool, arguments, result, ok in calls]
+            assert len(calls) >= 3
+            assert [loop.message for loop in loops if loop] == []
 
 
 def test_good_work_after_good_work_is_not_disturbed_either():

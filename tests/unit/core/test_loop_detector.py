@@ -76,24 +76,22 @@ def test_arguments_that_are_not_json_are_compared_as_text():
     assert reported(observe([("t", "", "r"), ("t", "{}", "r"), ("t", " ", "r")])) == []
 
 
-@pytest.mark.parametrize(
-    ("cycle", "calls"),
-    [
+def test_a_cycle_is_reported_by_its_rounds(subtests):
+    for cycle, calls in [
         ([A, B], [6, 10, 16, 24]),
         ([A, B, C], [9, 15, 24, 36]),
         ([A, A, B, C], [10, 16, 25, 37]),
         ([A, B, B, C, B], [10, 16, 25, 37]),
-    ],
-)
-def test_a_cycle_is_reported_by_its_rounds(cycle, calls):
-    loops = observe((cycle * 12)[: calls[-1]])
-    assert [place for place, loop in enumerate(loops, 1) if loop] == calls
-    assert reported(loops) == [
-        ("cycle", 3, "remind"),
-        ("cycle", 5, "remind"),
-        ("cycle", 8, "ask"),
-        ("cycle", 12, "stop"),
-    ]
+    ]:
+        with subtests.test(cycle=cycle, calls=calls):
+            loops = observe((cycle * 12)[: calls[-1]])
+            assert [place for place, loop in enumerate(loops, 1) if loop] == calls
+            assert reported(loops) == [
+                ("cycle", 3, "remind"),
+                ("cycle", 5, "remind"),
+                ("cycle", 8, "ask"),
+                ("cycle", 12, "stop"),
+            ]
 
 
 def test_alternating_calls_are_found():
@@ -155,9 +153,8 @@ def test_growing_line_numbers_with_nearly_the_same_result_are_near_repeats():
     assert reported(observe(commands)) == [("near", 5, "remind"), ("near", 10, "remind")]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_growing_numbers_in_a_command_are_near_repeats(subtests):
+    for command in [
         "sed -n '{0},{1}p' src/a1.py",
         "nl -ba a.py | sed -n {0},{1}p",
         "head -n {1} a.py | tail -n 10",
@@ -165,26 +162,27 @@ def test_growing_line_numbers_with_nearly_the_same_result_are_near_repeats():
         "awk 'NR>={0} && NR<={1}' a.py",
         "python -c 'print(lines[{0}:{1}])'",
         "curl -s 'https://example.org/items?page={0}'",
-    ],
-)
-def test_growing_numbers_in_a_command_are_near_repeats(command):
-    calls = [("bash", json.dumps({"command": command.format(n, n + 9)}), window(n, n + 9)) for n in range(1, 13)]
-    assert reported(observe(calls)) == [("near", 5, "remind"), ("near", 10, "remind")]
+    ]:
+        with subtests.test(command=command):
+            calls = [
+                ("bash", json.dumps({"command": command.format(n, n + 9)}), window(n, n + 9)) for n in range(1, 13)
+            ]
+            assert reported(observe(calls)) == [("near", 5, "remind"), ("near", 10, "remind")]
 
 
-@pytest.mark.parametrize("path", ["path", "file_path", "url"])
-def test_calls_about_different_files_are_never_near_repeats(path):
-    calls = [("read", json.dumps({path: f"a{n}", "offset": 1}), window(1, 50)) for n in range(40)]
-    assert reported(observe(calls)) == []
-    assert reported(observe([*calls, *([calls[-1]] * 2)])) == [("exact", 3, "remind")]
+def test_calls_about_different_files_are_never_near_repeats(subtests):
+    for path in ["path", "file_path", "url"]:
+        with subtests.test(path=path):
+            calls = [("read", json.dumps({path: f"a{n}", "offset": 1}), window(1, 50)) for n in range(40)]
+            assert reported(observe(calls)) == []
+            assert reported(observe([*calls, *([calls[-1]] * 2)])) == [("exact", 3, "remind")]
 
 
-@pytest.mark.parametrize(
-    "arguments", ["[{n}]", '"a{n}"', "{n}", "{{oops {n}", '{{"path": {n}}}', '{{"command": [{n}]}}']
-)
-def test_arguments_of_any_form_are_compared(arguments):
-    calls = [("t", arguments.format(n=n), window(1, 50)) for n in range(5)]
-    assert reported(observe(calls)) == [("near", 5, "remind")]
+def test_arguments_of_any_form_are_compared(subtests):
+    for arguments in ["[{n}]", '"a{n}"', "{n}", "{{oops {n}", '{{"path": {n}}}', '{{"command": [{n}]}}']:
+        with subtests.test(arguments=arguments):
+            calls = [("t", arguments.format(n=n), window(1, 50)) for n in range(5)]
+            assert reported(observe(calls)) == [("near", 5, "remind")]
 
 
 def test_alternating_near_repeats_are_found():
@@ -288,9 +286,10 @@ def test_a_message_is_one_printable_line_of_bounded_length():
     assert len(loop.message) < 400
 
 
-@pytest.mark.parametrize("text", ["\ud800", "\0", "", "x" * 3_000_000, "\n" * 100_000])
-def test_any_result_is_accepted(text):
-    assert reported(observe([("t", '{"a": "\\ud800"}', text)] * 3)) == [("exact", 3, "remind")]
+def test_any_result_is_accepted(subtests):
+    for number, text in enumerate(["\ud800", "\0", "", "x" * 3_000_000, "\n" * 100_000]):
+        with subtests.test(number=number):
+            assert reported(observe([("t", '{"a": "\\ud800"}', text)] * 3)) == [("exact", 3, "remind")]
 
 
 @pytest.mark.long

@@ -24,9 +24,8 @@ def polls(results) -> list[tuple[str, str, bool]]:
     return [("status", result, True) for result in results]
 
 
-@pytest.mark.parametrize(
-    "show",
-    [
+def test_a_count_that_changes_is_polling(subtests):
+    for show in [
         lambda n: f"remaining: {50 - n} min",
         lambda n: f"web-1  0/1  Pending  0  {n * 5}s",
         lambda n: f"ETA 0:{50 - n:02}:00",
@@ -41,10 +40,9 @@ def polls(results) -> list[tuple[str, str, bool]]:
         lambda n: f"done until 2024-{n // 28 + 1:02}-{n % 28 + 1:02}",
         lambda n: f"12:00:{n:02} still waiting, {40 - n // 2} s to go",
         lambda n: f"{MEASURED}\nretry in {60 - n} s",
-    ],
-)
-def test_a_count_that_changes_is_polling(show):
-    assert reported(polls(show(n) for n in range(40))) == []
+    ]:
+        with subtests.test(show=show):
+            assert reported(polls(show(n) for n in range(40))) == []
 
 
 def test_a_count_is_polling_when_the_waiting_time_of_the_call_varies():
@@ -56,9 +54,8 @@ def test_a_count_is_polling_with_waits_between_the_calls():
     assert reported(calls) == []
 
 
-@pytest.mark.parametrize(
-    "show",
-    [
+def test_noise_is_not_a_change(subtests):
+    for show in [
         lambda n: f"{LOG}\n1 failed in {VARYING[n]}.5s",
         lambda n: f"{LOG}\n1 failed in 0.{n + 10}s",
         lambda n: f"2026-05-01 12:{n:02}:01 ERROR: no such table",
@@ -66,11 +63,10 @@ def test_a_count_is_polling_with_waits_between_the_calls():
         lambda n: f"May  1 12:{n:02}:01 host app: no such table",
         lambda n: f"{LOG}\nworker (pid {4000 + n}) at 0x7f3a{n:08x} gave up",
         lambda n: "\n".join(f"{k} took {VARYING[(n + k) % 31]}.{n}s" for k in range(300)),
-    ],
-)
-def test_noise_is_not_a_change(show):
-    loops = reported(polls(show(n) for n in range(10)))
-    assert loops == [("near", 5, "remind"), ("near", 10, "remind")]
+    ]:
+        with subtests.test(show=show):
+            loops = reported(polls(show(n) for n in range(10)))
+            assert loops == [("near", 5, "remind"), ("near", 10, "remind")]
 
 
 def test_a_count_that_stops_is_a_loop():

@@ -41,7 +41,7 @@ def test_the_threshold_decides_what_near_repeats_are():
     assert (near_repeats(0.7), near_repeats(0.8)) == (1, 0)
 
 
-@pytest.mark.parametrize("threshold", [0, -1, 1.01, float("nan")])
-def test_a_threshold_that_is_not_a_share_is_refused(threshold):
-    with pytest.raises(ValueError, match="above 0 and at most 1"):
-        LoopDetector(threshold=threshold)
+def test_a_threshold_that_is_not_a_share_is_refused(subtests):
+    for threshold in [0, -1, 1.01, float("nan")]:
+        with subtests.test(threshold=threshold), pytest.raises(ValueError, match="above 0 and at most 1"):
+            LoopDetector(threshold=threshold)

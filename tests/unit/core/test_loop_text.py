@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from kin_nb.core.context.loop_detector import Loop, LoopDetector
 
 PARAGRAPH = "Wait, let me think about the structure of this again. Maybe the parser is wrong. "
@@ -23,26 +21,24 @@ def streamed(text: str, size: int = 7, detector: LoopDetector | None = None) -> 
     return None
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 100, 100_000])
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "I am stuck. ",
-        "Let me check it again. ",
-        PARAGRAPH,
-        PARAGRAPH * 2 + "Or the lexer. ",
-        "I will read the file.\n\nThen I will edit it.\n\n",
-        "我再检查一下这个文件,看看有没有其他问题。",
-        "".join(
-            f"{word} the {other}. " for word in ("See", "Read", "Fix") for other in ("file", "test", "tree", "end")
-        ),
-    ],
-)
-def test_words_that_repeat_are_stopped(piece, size):
-    loop = streamed("Here is what I found so far, and what I make of it.\n\n" + piece * 500, size)
-    assert loop is not None
-    assert (loop.kind, loop.action) == ("text", "stop")
-    assert loop.count >= 10
+def test_words_that_repeat_are_stopped(subtests):
+    for size in [0, 1, 7, 100, 100_000]:
+        for piece in [
+            "I am stuck. ",
+            "Let me check it again. ",
+            PARAGRAPH,
+            PARAGRAPH * 2 + "Or the lexer. ",
+            "I will read the file.\n\nThen I will edit it.\n\n",
+            "我再检查一下这个文件,看看有没有其他问题。",
+            "".join(
+                f"{word} the {other}. " for word in ("See", "Read", "Fix") for other in ("file", "test", "tree", "end")
+            ),
+        ]:
+            with subtests.test(size=size, piece=piece):
+                loop = streamed("Here is what I found so far, and what I make of it.\n\n" + piece * 500, size)
+                assert loop is not None
+                assert (loop.kind, loop.action) == ("text", "stop")
+                assert loop.count >= 10
 
 
 def test_it_is_found_early_with_a_short_message():
@@ -97,10 +93,11 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("size", [0, 1, 100_000])
-@pytest.mark.parametrize("kind", ALLOWED)
-def test_text_that_may_repeat_is_not_stopped(kind, size):
-    assert streamed(ALLOWED[kind], size) is None
+def test_text_that_may_repeat_is_not_stopped(subtests):
+    for size in [0, 1, 100_000]:
+        for kind, text in ALLOWED.items():
+            with subtests.test(size=size, kind=kind):
+                assert streamed(text, size) is None
 
 
 def test_very_long_repeating_code_is_stopped():

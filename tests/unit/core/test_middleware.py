@@ -62,14 +62,15 @@ async def test_everything_injected_is_joined_by_a_blank_line():
     assert (result.action, result.message) == (INJECT, "one\n\ntwo")
 
 
-@pytest.mark.parametrize("action", [STOP, COMPACT])
-@pytest.mark.parametrize("hook", ["before", "after"])
-async def test_a_stop_or_a_compaction_ends_the_pipeline(action, hook):
-    decided, later = MiddlewareResult(action, reason="enough"), Says()
-    first = Says(MiddlewareResult(INJECT, message="lost"), MiddlewareResult(INJECT, message="lost"))
-    pipeline = MiddlewarePipeline().add(first).add(Says(decided, decided)).add(later)
-    assert await getattr(pipeline, f"run_{hook}_turn")(context()) is decided
-    assert later.asked == []
+async def test_a_stop_or_a_compaction_ends_the_pipeline(subtests):
+    for action in [STOP, COMPACT]:
+        for hook in ["before", "after"]:
+            with subtests.test(action=action, hook=hook):
+                decided, later = MiddlewareResult(action, reason="enough"), Says()
+                first = Says(MiddlewareResult(INJECT, message="lost"), MiddlewareResult(INJECT, message="lost"))
+                pipeline = MiddlewarePipeline().add(first).add(Says(decided, decided)).add(later)
+                assert await getattr(pipeline, f"run_{hook}_turn")(context()) is decided
+                assert later.asked == []
 
 
 async def test_an_empty_pipeline_continues_and_clear_empties_it():
@@ -84,11 +85,12 @@ def test_reset_reaches_everyone_with_its_reason():
     assert said.reasons == [ResetReason.COMPACT]
 
 
-@pytest.mark.parametrize(("steps", "action"), [(1, CONTINUE), (3, CONTINUE), (4, STOP)])
-async def test_the_turn_limit_lets_that_many_requests_through(steps, action):
-    result = await TurnLimitMiddleware(3).before_turn(context(steps=steps))
-    assert result.action is action
-    assert result.reason == (None if action is CONTINUE else "limit of 3 model requests reached")
+async def test_the_turn_limit_lets_that_many_requests_through(subtests):
+    for steps, action in [(1, CONTINUE), (3, CONTINUE), (4, STOP)]:
+        with subtests.test(steps=steps, action=action):
+            result = await TurnLimitMiddleware(3).before_turn(context(steps=steps))
+            assert result.action is action
+            assert result.reason == (None if action is CONTINUE else "limit of 3 model requests reached")
 
 
 @pytest.mark.parametrize(("tokens", "action"), [(1_000_000, CONTINUE), (1_000_001, STOP)])
@@ -97,19 +99,19 @@ async def test_a_price_equal_to_the_limit_continues(tokens, action):
     assert (await PriceLimitMiddleware(2.0).before_turn(context(**stats))).action is action
 
 
-@pytest.mark.parametrize(
-    ("threshold", "model_threshold", "window", "compact_at"),
-    [
-        (200_000, None, 128_000, 115_200),  # never beyond 90 % of the window
-        (50_000, None, 128_000, 50_000),
-        (50_000, 20_000, 128_000, 20_000),  # the model's own wins
-        (50_000, 0, 128_000, 115_200),  # 0 leaves only the window
-        (0, None, 10_000, 9_000),
-    ],
-)
-def test_the_threshold_of_compaction(threshold, model_threshold, window, compact_at):
-    model = ModelConfig(name="m", provider="p", context_window=window, auto_compact_threshold=model_threshold)
-    assert KinConfig(auto_compact_threshold=threshold).compact_at(model) == compact_at
+def test_the_threshold_of_compaction(subtests):
+    for number, (threshold, model_threshold, window, compact_at) in enumerate(
+        [
+            (200_000, None, 128_000, 115_200),  # never beyond 90 % of the window
+            (50_000, None, 128_000, 50_000),
+            (50_000, 20_000, 128_000, 20_000),  # the model's own wins
+            (50_000, 0, 128_000, 115_200),  # 0 leaves only the window
+            (0, None, 10_000, 9_000),
+        ]
+    ):
+        with subtests.test(number=number):
+            model = ModelConfig(name="m", provider="p", context_window=window, auto_compact_threshold=model_threshold)
+            assert KinConfig(auto_compact_threshold=threshold).compact_at(model) == compact_at
 
 
 async def test_the_context_warning_is_said_once_per_threshold_until_compaction():

@@ -8,19 +8,17 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.modes import AgentMode, ModeSafety, Policy
 
 
-@pytest.mark.parametrize(
-    ("mode", "policy", "safety", "auto_approve"),
-    [
+def test_a_mode_is_a_policy_unless_it_leaves_that_to_the_configuration(subtests):
+    for mode, policy, safety, auto_approve in [
         (AgentMode.DEFAULT, Policy.STRICT, ModeSafety.NEUTRAL, False),
         (AgentMode.PLAN, Policy.STRICT, ModeSafety.SAFE, False),
         (AgentMode.ACCEPT_EDITS, Policy.AUTO_EDIT, ModeSafety.DESTRUCTIVE, False),
         (AgentMode.AUTO_APPROVE, Policy.YOLO, ModeSafety.YOLO, True),
-    ],
-)
-def test_a_mode_is_a_policy_unless_it_leaves_that_to_the_configuration(mode, policy, safety, auto_approve):
-    assert mode.policy(Policy.STRICT) is policy
-    assert KinConfig.load(**{"policy": "strict", **mode.config_overrides}).policy == policy
-    assert (mode.safety, mode.auto_approve, mode.base) == (safety, auto_approve, mode)
+    ]:
+        with subtests.test(mode=mode, policy=policy, safety=safety, auto_approve=auto_approve):
+            assert mode.policy(Policy.STRICT) is policy
+            assert KinConfig.load(**{"policy": "strict", **mode.config_overrides}).policy == policy
+            assert (mode.safety, mode.auto_approve, mode.base) == (safety, auto_approve, mode)
 
 
 def test_a_modes_settings_belong_to_the_caller():

@@ -53,9 +53,8 @@ def test_a_custom_mode_is_a_base_with_settings(workspace):
     assert by_mode.enabled_tools == ["grep"]
 
 
-@pytest.mark.parametrize(
-    ("text", "policy", "safety"),
-    [
+def test_a_mode_is_never_shown_safer_than_it_is(subtests, workspace):
+    for text, policy, safety in [
         ("", Policy.STRICT, ModeSafety.NEUTRAL),
         ('safety = "destructive"', Policy.STRICT, ModeSafety.DESTRUCTIVE),
         ('mode = "accept-edits"', Policy.AUTO_EDIT, ModeSafety.DESTRUCTIVE),
@@ -67,13 +66,12 @@ def test_a_custom_mode_is_a_base_with_settings(workspace):
         ('safety = "safe"\n[tools.bash]\npermission = "always"', Policy.STRICT, ModeSafety.NEUTRAL),
         ('safety = "safe"\n[tools.bash]\nallowlist = ["rm"]', Policy.STRICT, ModeSafety.NEUTRAL),
         ('safety = "safe"\n[tools.bash]\npermission = "never"', Policy.STRICT, ModeSafety.SAFE),
-    ],
-)
-def test_a_mode_is_never_shown_safer_than_it_is(workspace, text, policy, safety):
-    write("m", text)
-    mode = load_mode("m", workspace, trusted=False)
-    assert (mode.policy(Policy.STRICT), mode.safety) == (policy, safety)
-    assert mode.auto_approve == (policy is Policy.YOLO)
+    ]:
+        with subtests.test(text=text, policy=policy, safety=safety):
+            write("m", text)
+            mode = load_mode("m", workspace, trusted=False)
+            assert (mode.policy(Policy.STRICT), mode.safety) == (policy, safety)
+            assert mode.auto_approve == (policy is Policy.YOLO)
 
 
 def test_a_built_in_name_wins(workspace):
@@ -94,31 +92,30 @@ def test_a_projects_mode_exists_only_when_it_is_trusted_and_never_in_place_of_th
     assert load_mode("only_theirs", workspace, trusted=True).display_name == "Only theirs"
 
 
-@pytest.mark.parametrize("name", ["", "../config", "/etc/passwd", "x\0y"])
-def test_a_name_that_is_no_name_finds_no_file(workspace, name):
-    (kin_home() / "config.toml").write_text("")
-    with pytest.raises(ValueError, match="Unknown mode"):
-        load_mode(name, workspace, trusted=True)
+def test_a_name_that_is_no_name_finds_no_file(subtests, workspace):
+    for name in ["", "../config", "/etc/passwd", "x\0y"]:
+        with subtests.test(name=name):
+            (kin_home() / "config.toml").write_text("")
+            with pytest.raises(ValueError, match="Unknown mode"):
+                load_mode(name, workspace, trusted=True)
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "said"),
-    [
+def test_a_file_that_is_no_mode_is_named_and_hides_no_other(subtests, workspace):
+    for text, line, said in [
         ('\nmode = "fast"\n', 2, 'mode = "fast" must be one of: default, plan, accept_edits, auto_approve'),
         ('safety = "very"\n', 1, "safety"),
         ('policy = "auto_edit"\n', 1, "must be one of: strict, on-request, auto-edit, yolo"),
         ("mode = 5\n", 1, "mode"),
         ("description = 5\n", 1, "description must be text"),
         ("\n\noops\n", 3, "not valid TOML"),
-    ],
-)
-def test_a_file_that_is_no_mode_is_named_and_hides_no_other(workspace, text, line, said):
-    path = write("bad", text)
-    write("good", "")
-    with pytest.raises(ConfigError) as error:
-        load_mode("bad", workspace, trusted=False)
-    assert str(error.value).startswith(f"{path}:{line}: ")
-    assert said in str(error.value)
-    heard: list[str] = []
-    assert [mode.shown for mode in list_modes(workspace, trusted=False, warn=heard.append)][4:] == ["good"]
-    assert heard == [str(error.value)]
+    ]:
+        with subtests.test(text=text, line=line, said=said):
+            path = write("bad", text)
+            write("good", "")
+            with pytest.raises(ConfigError) as error:
+                load_mode("bad", workspace, trusted=False)
+            assert str(error.value).startswith(f"{path}:{line}: ")
+            assert said in str(error.value)
+            heard: list[str] = []
+            assert [mode.shown for mode in list_modes(workspace, trusted=False, warn=heard.append)][4:] == ["good"]
+            assert heard == [str(error.value)]

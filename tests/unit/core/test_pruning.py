@@ -145,25 +145,25 @@ def pruned(*messages: LLMMessage, redact=str, expand=str) -> History:
     return history
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "head"),
-    [
-        ("read_file", '{"offset": 3, "path": "src/a.py"}', "[read_file src/a.py: 2,000 characters"),
-        ("grep", '{"path": "src", "pattern": "x"}', "[grep src: "),
-        ("bash", '{"command": "pytest -q\\n  -x", "timeout": 5}', "[bash pytest -q -x: "),
-        ("write_file", '{"content": "text", "path": "b.py"}', "[write_file b.py: "),
-        ("jira_find", '{"limit": 5, "text": "bug"}', "[jira_find bug: "),
-        ("jira_list", '{"limit": 5}', "[jira_list: "),
-        ("read_file", '{"path": "' + "d/" * 100, "[read_file {"),
-        ("read_file", "[" * 100_000, "[read_file [["),
-        ("read_file", "[1]", "[read_file: "),
-    ],
-)
-def test_a_stub_says_what_was_there(name, arguments, head):
-    content = pruned(*called(name, arguments, "x" * 2_000)).messages[3].content
-    assert content.startswith(head)
-    assert " were here; call it again " in content
-    assert len(content) < 400
+def test_a_stub_says_what_was_there(subtests):
+    for number, (name, arguments, head) in enumerate(
+        [
+            ("read_file", '{"offset": 3, "path": "src/a.py"}', "[read_file src/a.py: 2,000 characters"),
+            ("grep", '{"path": "src", "pattern": "x"}', "[grep src: "),
+            ("bash", '{"command": "pytest -q\\n  -x", "timeout": 5}', "[bash pytest -q -x: "),
+            ("write_file", '{"content": "text", "path": "b.py"}', "[write_file b.py: "),
+            ("jira_find", '{"limit": 5, "text": "bug"}', "[jira_find bug: "),
+            ("jira_list", '{"limit": 5}', "[jira_list: "),
+            ("read_file", '{"path": "' + "d/" * 100, "[read_file {"),
+            ("read_file", "[" * 100_000, "[read_file [["),
+            ("read_file", "[1]", "[read_file: "),
+        ]
+    ):
+        with subtests.test(number=number):
+            content = pruned(*called(name, arguments, "x" * 2_000)).messages[3].content
+            assert content.startswith(head)
+            assert " were here; call it again " in content
+            assert len(content) < 400
 
 
 def test_a_failing_call_keeps_its_first_and_last_line():
@@ -235,15 +235,13 @@ def conversation(sizes: list[int]) -> list[LLMMessage]:
     return messages
 
 
-@pytest.mark.parametrize(
-    ("sizes", "target", "calls"),
-    [
+def test_which_results_go(subtests):
+    for sizes, target, calls in [
         ([1000] * 20, 600, "012345678"),  # the oldest, until there is room
         ([1000] * 20, 0, "0123456789 10 11 12 13 14"),  # never the last ten messages
         ([5000, 300, 5000, *[1000] * 8], 0, "02345"),  # small ones stay
         ([500, *[9000] * 5], 0, ""),  # too little to be worth it
-    ],
-)
-def test_which_results_go(sizes, target, calls):
-    wanted = [*calls.partition(" ")[0], *calls.partition(" ")[2].split()]
-    assert list(prunable(conversation(sizes), 1000, target)) == wanted
+    ]:
+        with subtests.test(sizes=sizes, target=target, calls=calls):
+            wanted = [*calls.partition(" ")[0], *calls.partition(" ")[2].split()]
+            assert list(prunable(conversation(sizes), 1000, target)) == wanted

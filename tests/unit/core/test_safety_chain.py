@@ -52,9 +52,8 @@ def verdict(root: Path, what: str, mode: AgentMode, policy: Policy = Policy.ON_R
     return decide(call(root, what), SafetyContext(mode, mode.policy(policy), Workspace(root), **context)).verdict
 
 
-@pytest.mark.parametrize(
-    ("what", "default", "plan", "accept_edits", "auto_approve"),
-    [
+def test_what_each_mode_lets_through(subtests, root):
+    for what, default, plan, accept_edits, auto_approve in [
         ("read a.py", "allow", "allow", "allow", "allow"),
         ("read .env", "ask", "ask", "ask", "allow"),
         ("read ../outside.txt", "ask", "ask", "ask", "allow"),
@@ -67,11 +66,10 @@ def verdict(root: Path, what: str, mode: AgentMode, policy: Policy = Policy.ON_R
         ("write link", "ask", "deny", "ask", "allow"),
         ("run ls", "ask", "deny", "ask", "allow"),
         ("prove ls", "allow", "allow", "allow", "allow"),
-    ],
-)
-def test_what_each_mode_lets_through(root, what, default, plan, accept_edits, auto_approve):
-    found = [verdict(root, what, mode) for mode in AgentMode]
-    assert found == [default, plan, accept_edits, auto_approve]
+    ]:
+        with subtests.test(what=what, default=default, plan=plan, accept_edits=accept_edits, auto_approve=auto_approve):
+            found = [verdict(root, what, mode) for mode in AgentMode]
+            assert found == [default, plan, accept_edits, auto_approve]
 
 
 LOW, COMMAND, EDIT, CREATE, HIGH, SECRET, NETWORK = (
@@ -87,20 +85,23 @@ RUNS = {
 """What runs unasked; everything else asks."""
 
 
-@pytest.mark.parametrize("what", sorted(ALL))
-@pytest.mark.parametrize("policy", list(Policy))
-@pytest.mark.parametrize("mode", list(AgentMode))
-def test_policy_by_mode_by_risk(root, mode, policy, what):
-    found = verdict(root, what, mode, policy)
-    if mode is AgentMode.PLAN and what in {EDIT, CREATE, HIGH}:
-        assert found == "deny"
-    else:
-        named = {AgentMode.ACCEPT_EDITS: Policy.AUTO_EDIT, AgentMode.AUTO_APPROVE: Policy.YOLO}.get(mode, policy)
-        unasked = what in RUNS[named]
-        expected = {"allow"} if unasked else {"ask"}
-        if mode is AgentMode.PLAN and what == NETWORK:
-            expected |= {"deny"}  # the plan guard's own business
-        assert found in expected
+def test_policy_by_mode_by_risk(subtests, root):
+    for what in sorted(ALL):
+        for policy in list(Policy):
+            for mode in list(AgentMode):
+                with subtests.test(what=what, policy=policy, mode=mode):
+                    found = verdict(root, what, mode, policy)
+                    if mode is AgentMode.PLAN and what in {EDIT, CREATE, HIGH}:
+                        assert found == "deny"
+                    else:
+                        named = {AgentMode.ACCEPT_EDITS: Policy.AUTO_EDIT, AgentMode.AUTO_APPROVE: Policy.YOLO}.get(
+                            mode, policy
+                        )
+                        unasked = what in RUNS[named]
+                        expected = {"allow"} if unasked else {"ask"}
+                        if mode is AgentMode.PLAN and what == NETWORK:
+                            expected |= {"deny"}  # the plan guard's own business
+                        assert found in expected
 
 
 def test_strict_asks_for_a_command_that_only_reads_and_says_which_policy_asks(root):
@@ -116,9 +117,10 @@ def test_what_a_person_said_holds_under_strict_too(root):
     assert verdict(root, "run ls", AgentMode.DEFAULT, Policy.STRICT, rule=ToolPermission.ALWAYS) == "allow"
 
 
-@pytest.mark.parametrize("mode", list(AgentMode))
-def test_what_the_configuration_forbids_never_runs(root, mode):
-    assert verdict(root, "read a.py", mode, rule=ToolPermission.NEVER) == "deny"
+def test_what_the_configuration_forbids_never_runs(subtests, root):
+    for mode in list(AgentMode):
+        with subtests.test(mode=mode):
+            assert verdict(root, "read a.py", mode, rule=ToolPermission.NEVER) == "deny"
 
 
 def test_what_the_configuration_allows_runs_but_for_sensitive_paths(root):
@@ -127,9 +129,8 @@ def test_what_the_configuration_allows_runs_but_for_sensitive_paths(root):
     assert verdict(root, "write a.py", AgentMode.PLAN, rule=ToolPermission.ALWAYS) == "deny"
 
 
-@pytest.mark.parametrize(
-    ("granted", "then", "covered"),
-    [
+def test_a_session_grant_covers_its_scope_and_nothing_more(subtests, root):
+    for granted, then, covered in [
         ("run python -m unittest -q", "run python -m unittest tests.test_stats", True),
         ("run python -m unittest", "run python -m unittest; rm -rf .", False),
         ("run python -m unittest", "run python -m unittest > out", False),
@@ -144,12 +145,11 @@ def test_what_the_configuration_allows_runs_but_for_sensitive_paths(root):
         ("write a.py", "write .git/hooks/pre-commit", False),
         ("write a.py", "write ../outside.txt", False),
         ("write a.py", "run ls", False),
-    ],
-)
-def test_a_session_grant_covers_its_scope_and_nothing_more(root, granted, then, covered):
-    grants = Grants()
-    grants.add(scopes(call(root, granted))[0])
-    assert (verdict(root, then, AgentMode.DEFAULT, grants=grants) == "allow") is covered
+    ]:
+        with subtests.test(granted=granted, then=then, covered=covered):
+            grants = Grants()
+            grants.add(scopes(call(root, granted))[0])
+            assert (verdict(root, then, AgentMode.DEFAULT, grants=grants) == "allow") is covered
 
 
 def test_every_decision_has_a_reason_and_says_who_decided(root):
@@ -159,16 +159,26 @@ def test_every_decision_has_a_reason_and_says_who_decided(root):
         assert decision.policy
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["AGENTS.md", ".mcp.json", ".claude/settings.json", ".github/workflows/ci.yml", ".GitAttributes", "mise.toml"],
-)
-def test_no_grant_no_rule_and_no_mode_but_yolo_covers_files_that_others_obey(root, name):
-    (root / name).parent.mkdir(parents=True, exist_ok=True)
-    (root / name).write_text("")
-    edit = call(root, f"write {name}")
-    allowed = {"grants": Grants(list(scopes(edit))), "rule": ToolPermission.ALWAYS}
-    assert [verdict(root, f"write {name}", mode, **allowed) for mode in AgentMode] == ["ask", "deny", "ask", "allow"]
+def test_no_grant_no_rule_and_no_mode_but_yolo_covers_files_that_others_obey(subtests, root):
+    for name in [
+        "AGENTS.md",
+        ".mcp.json",
+        ".claude/settings.json",
+        ".github/workflows/ci.yml",
+        ".GitAttributes",
+        "mise.toml",
+    ]:
+        with subtests.test(name=name):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text("")
+            edit = call(root, f"write {name}")
+            allowed = {"grants": Grants(list(scopes(edit))), "rule": ToolPermission.ALWAYS}
+            assert [verdict(root, f"write {name}", mode, **allowed) for mode in AgentMode] == [
+                "ask",
+                "deny",
+                "ask",
+                "allow",
+            ]
 
 
 def test_no_grant_covers_a_command_that_surely_writes_such_a_file(root):
@@ -185,17 +195,20 @@ def test_reading_what_others_obey_is_free_and_reading_cluster_secrets_is_not(roo
     assert verdict(root, "read terraform.tfstate", AgentMode.DEFAULT) == "ask"
 
 
-@pytest.mark.parametrize("above", [0, 1, 2])
-@pytest.mark.parametrize("what", ["read a.py", "write a.py", "prove ls"])
-def test_in_the_home_folder_and_above_it_no_policy_but_yolo_lets_files_be_touched(root, monkeypatch, what, above):
-    home = root.joinpath(*["x"] * above)
-    home.mkdir(exist_ok=True, parents=True)
-    monkeypatch.setenv("HOME", str(home))
-    denied = "deny" if what.startswith("write") else "ask"
-    assert [verdict(root, what, mode) for mode in AgentMode] == ["ask", denied, "ask", "allow"]
-    read = call(root, what)
-    found = decide(read, SafetyContext(AgentMode.DEFAULT, Policy.ON_REQUEST, Workspace(root)))
-    assert found.reason.endswith("the workspace is your home folder" if not above else "which holds your home folder")
+def test_in_the_home_folder_and_above_it_no_policy_but_yolo_lets_files_be_touched(subtests, root, monkeypatch):
+    for above in [0, 1, 2]:
+        for what in ["read a.py", "write a.py", "prove ls"]:
+            with subtests.test(above=above, what=what), monkeypatch.context() as patch:
+                home = root.joinpath(*["x"] * above)
+                home.mkdir(exist_ok=True, parents=True)
+                patch.setenv("HOME", str(home))
+                denied = "deny" if what.startswith("write") else "ask"
+                assert [verdict(root, what, mode) for mode in AgentMode] == ["ask", denied, "ask", "allow"]
+                read = call(root, what)
+                found = decide(read, SafetyContext(AgentMode.DEFAULT, Policy.ON_REQUEST, Workspace(root)))
+                assert found.reason.endswith(
+                    "the workspace is your home folder" if not above else "which holds your home folder"
+                )
 
 
 def test_reads_in_the_home_folder_can_be_granted_and_what_touches_no_file_is_free(root, monkeypatch):
@@ -216,12 +229,16 @@ def test_a_project_in_the_home_folder_is_an_ordinary_workspace(root, monkeypatch
 # While no snapshot for undo can be kept.
 
 
-@pytest.mark.parametrize("mode", [AgentMode.DEFAULT, AgentMode.ACCEPT_EDITS, AgentMode.AUTO_APPROVE])
-@pytest.mark.parametrize(
-    ("what", "expected"), [("run make", "ask"), ("write a.py", "ask"), ("prove ls", "allow"), ("read a.py", "allow")]
-)
-def test_without_undo_what_may_lose_content_asks_in_every_mode(root, mode, what, expected):
-    assert verdict(root, what, mode, without_undo="the disk is full") == expected
+def test_without_undo_what_may_lose_content_asks_in_every_mode(subtests, root):
+    for mode in [AgentMode.DEFAULT, AgentMode.ACCEPT_EDITS, AgentMode.AUTO_APPROVE]:
+        for what, expected in [
+            ("run make", "ask"),
+            ("write a.py", "ask"),
+            ("prove ls", "allow"),
+            ("read a.py", "allow"),
+        ]:
+            with subtests.test(mode=mode, what=what, expected=expected):
+                assert verdict(root, what, mode, without_undo="the disk is full") == expected
 
 
 def test_without_undo_no_rule_and_no_grant_is_enough(root):

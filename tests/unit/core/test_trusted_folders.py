@@ -111,11 +111,12 @@ def test_a_corrupted_file_trusts_nothing_says_so_and_is_not_overwritten(tree, te
     assert folders.warnings == ()
 
 
-@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "new\nline", "ünï", "del\x7f", "tab\t"])
-def test_any_name_can_be_trusted(tmp_path, name):
-    (tmp_path / name).mkdir()
-    TrustedFolders().trust(tmp_path / name)
-    assert TrustedFolders().is_trusted(tmp_path / name) is True
+def test_any_name_can_be_trusted(subtests, tmp_path):
+    for name in ['quo"te', "back\\slash", "new\nline", "ünï", "del\x7f", "tab\t"]:
+        with subtests.test(name=name):
+            (tmp_path / name).mkdir()
+            TrustedFolders().trust(tmp_path / name)
+            assert TrustedFolders().is_trusted(tmp_path / name) is True
 
 
 def test_what_cannot_be_trusted_is_one_error(tree):

@@ -90,12 +90,13 @@ def test_a_content_between_two_changes_may_be_the_one_that_is_kept(root, history
     assert (root / "a").read_text() == LINES
 
 
-@pytest.mark.parametrize("old", ["", "a", "a\n", "a\nb\nc", LINES, LINES + "end", "-- x\n++ y\n@@ z\n", "\f\u2028\r\n"])
-@pytest.mark.parametrize("new", ["", "b", "a\nc\n", LINES.replace("line 20", "changed"), "++ y\n\\ z\n"])
-def test_a_patch_goes_both_ways(old, new):
-    patch = changed("a", old.encode(), new.encode()).patch
-    assert patched(old, patch) == new
-    assert patched(new, backwards(patch)) == old
+def test_a_patch_goes_both_ways(subtests):
+    for old in ["", "a", "a\n", "a\nb\nc", LINES, LINES + "end", "-- x\n++ y\n@@ z\n", "\f\u2028\r\n"]:
+        for new in ["", "b", "a\nc\n", LINES.replace("line 20", "changed"), "++ y\n\\ z\n"]:
+            with subtests.test(old=old, new=new):
+                patch = changed("a", old.encode(), new.encode()).patch
+                assert patched(old, patch) == new
+                assert patched(new, backwards(patch)) == old
 
 
 def test_a_patch_whose_hunks_go_back_and_forth_makes_no_more_than_it_and_the_text_hold():

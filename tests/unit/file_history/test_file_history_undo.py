@@ -288,14 +288,13 @@ def test_a_folder_where_nothing_may_be_written_is_said(root, history):
     (root / "sub").chmod(0o700)
 
 
-@pytest.mark.parametrize(
-    "name", ["plain.py", "a\nb", "caf\u00e9", "\udcff\udcfe", "back\\slash", "\\x41", "tab\t\x7f", "\u2028"]
-)
-def test_every_name_is_written_in_one_line_of_text_and_found_again(name):
-    recorded = recorded_name(name)
-    assert file_name(recorded) == name
-    assert recorded.isprintable() or "\u2028" in recorded
-    recorded.encode("utf-8")
+def test_every_name_is_written_in_one_line_of_text_and_found_again(subtests):
+    for name in ["plain.py", "a\nb", "caf\u00e9", "\udcff\udcfe", "back\\slash", "\\x41", "tab\t\x7f", "\u2028"]:
+        with subtests.test(name=name):
+            recorded = recorded_name(name)
+            assert file_name(recorded) == name
+            assert recorded.isprintable() or "\u2028" in recorded
+            recorded.encode("utf-8")
 
 
 def test_a_name_in_an_old_record_stands_for_itself():

@@ -93,9 +93,8 @@ async def test_cached_tokens_are_tokens_of_the_prompt(anthropic_server: Anthropi
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (1105, 7)
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [
+async def test_why_a_reply_ended(subtests, anthropic_server: AnthropicServer) -> None:
+    for reason, finish in [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
         ("pause_turn", "stop"),
@@ -104,12 +103,11 @@ async def test_cached_tokens_are_tokens_of_the_prompt(anthropic_server: Anthropi
         ("model_context_window_exceeded", "length"),
         ("refusal", "content_filter"),
         ("something_new", "something_new"),
-    ],
-)
-async def test_why_a_reply_ended(anthropic_server: AnthropicServer, reason: str, finish: str) -> None:
-    anthropic_server.enqueue("x", stop_reason=reason)
-    async with backend_for(anthropic_server) as backend:
-        assert (await collect(backend)).finish_reason == finish
+    ]:
+        with subtests.test(reason=reason, finish=finish):
+            anthropic_server.enqueue("x", stop_reason=reason)
+            async with backend_for(anthropic_server) as backend:
+                assert (await collect(backend)).finish_reason == finish
 
 
 async def test_a_refusal_without_a_word_is_an_error(anthropic_server: AnthropicServer) -> None:
@@ -177,9 +175,8 @@ def error(kind: str, message: str = "no") -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}}
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind", "retryable"),
-    [
+async def test_each_error_has_its_class(subtests, anthropic_server: AnthropicServer) -> None:
+    for status, body, kind, retryable in [
         (529, error("overloaded_error"), BackendError, True),
         (429, error("rate_limit_error"), RateLimitError, True),
         (400, error("invalid_request_error", "prompt is too long: 9 > 8 maximum"), ContextTooLongError, False),
@@ -191,25 +188,27 @@ def error(kind: str, message: str = "no") -> dict[str, Any]:
         ),
         (400, error("invalid_request_error", "Your credit balance is too low"), RateLimitError, False),
         (413, error("request_too_large"), ContextTooLongError, False),
-    ],
-)
-async def test_each_error_has_its_class(
-    anthropic_server: AnthropicServer, status: int, body: Any, kind: type[BackendError], retryable: bool
-) -> None:
-    anthropic_server.enqueue(status=status, body=body, headers={"request-id": "req_7", "retry-after": "3"})
-    async with backend_for(anthropic_server) as backend:
-        with pytest.raises(BackendError) as caught:
-            await collect(backend)
-    assert type(caught.value) is kind
-    assert (caught.value.retryable, caught.value.request_id, caught.value.retry_after) == (retryable, "req_7", "3")
+    ]:
+        with subtests.test(status=status, body=body, kind=kind, retryable=retryable):
+            anthropic_server.enqueue(status=status, body=body, headers={"request-id": "req_7", "retry-after": "3"})
+            async with backend_for(anthropic_server) as backend:
+                with pytest.raises(BackendError) as caught:
+                    await collect(backend)
+            assert type(caught.value) is kind
+            assert (caught.value.retryable, caught.value.request_id, caught.value.retry_after) == (
+                retryable,
+                "req_7",
+                "3",
+            )
 
 
-@pytest.mark.parametrize("kind", ["overloaded_error", "api_error", "timeout_error", "rate_limit_error"])
-async def test_an_error_event_at_the_start_is_tried_again(anthropic_server: AnthropicServer, kind: str) -> None:
-    anthropic_server.enqueue(raw=events({"type": "message_start", "message": {}}, error(kind)))
-    anthropic_server.enqueue("better")
-    async with backend_for(anthropic_server, tries=2) as backend:
-        assert (await collect(backend)).message.content == "better"
+async def test_an_error_event_at_the_start_is_tried_again(subtests, anthropic_server: AnthropicServer) -> None:
+    for kind in ["overloaded_error", "api_error", "timeout_error", "rate_limit_error"]:
+        with subtests.test(kind=kind):
+            anthropic_server.enqueue(raw=events({"type": "message_start", "message": {}}, error(kind)))
+            anthropic_server.enqueue("better")
+            async with backend_for(anthropic_server, tries=2) as backend:
+                assert (await collect(backend)).message.content == "better"
 
 
 async def test_an_error_event_later_is_raised_after_what_came(anthropic_server: AnthropicServer) -> None:
@@ -251,9 +250,8 @@ async def test_an_estimate_does_when_the_server_cannot_count(anthropic_server: A
     assert len(anthropic_server.counted) == 1
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_empty_and_odd_events_say_nothing(subtests) -> None:
+    for data in [
         {},
         {"type": "ping"},
         {"type": "message_start", "message": None},
@@ -263,16 +261,15 @@ async def test_an_estimate_does_when_the_server_cannot_count(anthropic_server: A
         {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta"}},
         {"type": "message_delta", "delta": {"stop_reason": None}},
         {"type": "message", "content": None},
-    ],
-)
-def test_empty_and_odd_events_say_nothing(data: dict[str, Any]) -> None:
-    chunk = AnthropicAdapter().parse_response(data, PROVIDER)
-    message = chunk.message
-    assert not (message.content)
-    assert not (message.reasoning_content)
-    assert not (message.tool_calls)
-    assert not (message.reasoning_blocks)
-    assert (chunk.usage, chunk.finish_reason) == (None, None)
+    ]:
+        with subtests.test(data=data):
+            chunk = AnthropicAdapter().parse_response(data, PROVIDER)
+            message = chunk.message
+            assert not (message.content)
+            assert not (message.reasoning_content)
+            assert not (message.tool_calls)
+            assert not (message.reasoning_blocks)
+            assert (chunk.usage, chunk.finish_reason) == (None, None)
 
 
 async def test_a_providers_own_beta_is_added_to_ours(anthropic_server: AnthropicServer) -> None:

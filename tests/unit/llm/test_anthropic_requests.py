@@ -103,14 +103,15 @@ def test_neighbours_of_one_role_are_joined_and_a_person_begins() -> None:
     ]
 
 
-@pytest.mark.parametrize("empty", [None, "", " \n"])
-def test_empty_text_makes_no_block(empty: str | None) -> None:
-    sent = body([user("go"), said(empty, "aaaaaaaaa"), done("aaaaaaaaa", empty), said(empty), user(empty)])
-    assert [[block["type"] for block in m["content"]] for m in sent["messages"]] == [
-        ["text"],
-        ["tool_use"],
-        ["tool_result", "text"],
-    ]
+def test_empty_text_makes_no_block(subtests) -> None:
+    for empty in [None, "", " \n"]:
+        with subtests.test(empty=empty):
+            sent = body([user("go"), said(empty, "aaaaaaaaa"), done("aaaaaaaaa", empty), said(empty), user(empty)])
+            assert [[block["type"] for block in m["content"]] for m in sent["messages"]] == [
+                ["text"],
+                ["tool_use"],
+                ["tool_result", "text"],
+            ]
 
 
 def test_images_stand_in_the_prompt_and_in_the_result() -> None:
@@ -182,9 +183,8 @@ def test_thinking_that_is_all_that_came_is_left_out() -> None:
 DROP = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 
 
-@pytest.mark.parametrize(
-    ("name", "level", "thinking", "effort"),
-    [
+def test_each_generation_thinks_in_its_way(subtests) -> None:
+    for name, level, thinking, effort in [
         ("claude-haiku-4-5-20251001", "off", None, None),
         ("claude-haiku-4-5-20251001", "low", {"type": "enabled", "budget_tokens": 2048}, None),
         ("claude-opus-4-5", "xhigh", {"type": "enabled", "budget_tokens": 20480}, None),
@@ -195,14 +195,13 @@ DROP = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
         ("claude-opus-4-8", "off", None, None),
         ("claude-sonnet-5-5", "off", {"type": "adaptive", **DROP}, None),
         ("claude-opus-5-5", "max", {"type": "adaptive", **DROP, "display": "summarized"}, "max"),
-    ],
-)
-def test_each_generation_thinks_in_its_way(name: str, level: str, thinking: Any, effort: str | None) -> None:
-    sent = body([user("go")], model_name=name, thinking=level)
-    assert sent.get("thinking") == thinking
-    assert sent.get("output_config", {}).get("effort") == effort
-    assert ("temperature" in sent) is (thinking is None and "4-5" in name)
-    assert sent["max_tokens"] == 32_000
+    ]:
+        with subtests.test(name=name, level=level, thinking=thinking, effort=effort):
+            sent = body([user("go")], model_name=name, thinking=level)
+            assert sent.get("thinking") == thinking
+            assert sent.get("output_config", {}).get("effort") == effort
+            assert ("temperature" in sent) is (thinking is None and "4-5" in name)
+            assert sent["max_tokens"] == 32_000
 
 
 def test_a_small_limit_leaves_no_room_for_thinking() -> None:
@@ -218,19 +217,17 @@ def test_manual_thinking_does_not_begin_between_a_call_and_its_answer() -> None:
     assert "thinking" in body([*history, said("So."), user("go")], **haiku)
 
 
-@pytest.mark.parametrize(
-    ("choice", "name", "level", "sent"),
-    [
+def test_a_model_that_thinks_is_not_made_to_call(subtests) -> None:
+    for choice, name, level, sent in [
         ("any", "claude-haiku-4-5", "off", "any"),
         ("required", "claude-haiku-4-5", "off", "any"),
         ("any", "claude-haiku-4-5", "low", "auto"),
         ("any", "claude-opus-5-5", "off", "auto"),
         ("none", "claude-opus-5-5", "high", "none"),
-    ],
-)
-def test_a_model_that_thinks_is_not_made_to_call(choice: Any, name: str, level: str, sent: str) -> None:
-    sent_body = body([user("go")], model_name=name, thinking=level, tools=[TOOL], tool_choice=choice)
-    assert sent_body["tool_choice"] == {"type": sent}
+    ]:
+        with subtests.test(choice=choice, name=name, level=level, sent=sent):
+            sent_body = body([user("go")], model_name=name, thinking=level, tools=[TOOL], tool_choice=choice)
+            assert sent_body["tool_choice"] == {"type": sent}
 
 
 def test_another_makers_model_is_asked_in_the_oldest_way() -> None:
@@ -239,11 +236,12 @@ def test_another_makers_model_is_asked_in_the_oldest_way() -> None:
     assert request["max_tokens"] == 8192
 
 
-@pytest.mark.parametrize("arguments", [None, "", "{", "[1]", '{"a": NaN}'])
-def test_arguments_that_are_no_object_go_out_as_an_empty_one(arguments: str | None) -> None:
-    call = ToolCall(id="aaaaaaaaa", function=FunctionCall(name="bash", arguments=arguments))
-    history = [user("go"), LLMMessage(role=Role.assistant, tool_calls=[call]), done("aaaaaaaaa")]
-    assert body(history)["messages"][1]["content"][0]["input"] == {}
+def test_arguments_that_are_no_object_go_out_as_an_empty_one(subtests) -> None:
+    for arguments in [None, "", "{", "[1]", '{"a": NaN}']:
+        with subtests.test(arguments=arguments):
+            call = ToolCall(id="aaaaaaaaa", function=FunctionCall(name="bash", arguments=arguments))
+            history = [user("go"), LLMMessage(role=Role.assistant, tool_calls=[call]), done("aaaaaaaaa")]
+            assert body(history)["messages"][1]["content"][0]["input"] == {}
 
 
 def test_thinking_at_the_end_of_a_cut_reply_is_left_out() -> None:
@@ -254,13 +252,14 @@ def test_thinking_at_the_end_of_a_cut_reply_is_left_out() -> None:
     assert cut.reasoning_blocks == blocks
 
 
-@pytest.mark.parametrize("name", ["functions.read_file", "", "a\nb", "x" * 300])
-def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -> None:
-    call = ToolCall(id="t1", index=0, function=FunctionCall(name=name, arguments="{}"))
-    reply = LLMMessage(role=Role.assistant, tool_calls=[call])
-    sent = body([user("go"), reply, done("t1")])
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent["messages"][1]["content"][0]["name"])
-    assert call.function.name == name
+def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(subtests) -> None:
+    for number, name in enumerate(["functions.read_file", "", "a\nb", "x" * 300]):
+        with subtests.test(number=number):
+            call = ToolCall(id="t1", index=0, function=FunctionCall(name=name, arguments="{}"))
+            reply = LLMMessage(role=Role.assistant, tool_calls=[call])
+            sent = body([user("go"), reply, done("t1")])
+            assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent["messages"][1]["content"][0]["name"])
+            assert call.function.name == name
 
 
 async def test_alternatives_at_the_root_of_a_schema_are_sent_as_properties(anthropic_server):

@@ -69,17 +69,16 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "kind", "retryable"), CASES)
-async def test_each_refusal_has_its_class(
-    model_server: ModelServer, status: int, body: object, kind: type[BackendError], retryable: bool
-) -> None:
-    model_server.enqueue(status=status, body=body, headers={"x-request-id": "req-1"})
-    error = await failure(model_server.url)
-    assert type(error) is kind
-    assert (error.status, error.retryable, error.request_id) == (status, retryable, "req-1")
-    assert (error.provider, error.model) == ("acme", "devstrall")
-    assert error.endpoint == f"{model_server.url}/chat/completions"
-    assert "%kin model NAME" in error.todo
+async def test_each_refusal_has_its_class(subtests, model_server: ModelServer) -> None:
+    for status, body, kind, retryable in CASES:
+        with subtests.test(status=status, body=body, kind=kind, retryable=retryable):
+            model_server.enqueue(status=status, body=body, headers={"x-request-id": "req-1"})
+            error = await failure(model_server.url)
+            assert type(error) is kind
+            assert (error.status, error.retryable, error.request_id) == (status, retryable, "req-1")
+            assert (error.provider, error.model) == ("acme", "devstrall")
+            assert error.endpoint == f"{model_server.url}/chat/completions"
+            assert "%kin model NAME" in error.todo
 
 
 async def test_a_key_never_shows_even_across_the_cut(
@@ -119,32 +118,29 @@ async def test_a_missing_key_and_a_wrong_key_read_differently(
     assert (await failure(model_server.url, api_key_env_var="ACME_KEY")).todo.startswith("Check ACME_KEY, or")
 
 
-@pytest.mark.parametrize(
-    "body", ["Traceback (most recent call last):\n  File x", "<html><h1>502</h1></html>", "\x1b[31m\r\n\t", ""]
-)
-async def test_a_trace_or_page_is_not_quoted(model_server: ModelServer, body: str) -> None:
-    model_server.enqueue(status=502, body=body)
-    error = await failure(model_server.url)
-    assert "Traceback" not in str(error)
-    assert "<" not in str(error)
-    assert "\x1b" not in str(error)
+async def test_a_trace_or_page_is_not_quoted(subtests, model_server: ModelServer) -> None:
+    for body in ["Traceback (most recent call last):\n  File x", "<html><h1>502</h1></html>", "\x1b[31m\r\n\t", ""]:
+        with subtests.test(body=body):
+            model_server.enqueue(status=502, body=body)
+            error = await failure(model_server.url)
+            assert "Traceback" not in str(error)
+            assert "<" not in str(error)
+            assert "\x1b" not in str(error)
 
 
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [
+async def test_an_address_that_leads_nowhere(subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url, says in [
         ("http://name.invalid/v1", "Cannot reach acme at http://name.invalid/v1: its name does not resolve."),
         ("127.0.0.1:8080", "Cannot reach acme at"),
         ("http://user:hunter22@name.invalid/v1?key=hunter22", "Cannot reach acme at http://name.invalid/v1:"),
-    ],
-)
-async def test_an_address_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch, url: str, says: str) -> None:
-    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    error = await failure(url)
-    assert isinstance(error, ServerUnreachableError)
-    assert error.what.startswith(says)
-    assert "hunter22" not in str(error) + error.endpoint
+    ]:
+        with subtests.test(url=url, says=says), monkeypatch.context() as patch:
+            for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+                patch.delenv(name, raising=False)
+            error = await failure(url)
+            assert isinstance(error, ServerUnreachableError)
+            assert error.what.startswith(says)
+            assert "hunter22" not in str(error) + error.endpoint
 
 
 async def test_a_proxy_that_cannot_be_used_is_named_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +161,8 @@ def test_the_status_of_an_error_in_a_stream_counts() -> None:
     assert str(error).splitlines()[0] == "acme gets too many requests (429) at https://acme.example/v1: slow down."
 
 
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
+def test_what_counts_as_this_machine(subtests) -> None:
+    for url, local in [
         ("http://localhost:1/v1", True),
         ("http://LOCALHOST./v1", True),
         ("http://127.8.8.8/v1", True),
@@ -177,10 +172,9 @@ def test_the_status_of_an_error_in_a_stream_counts() -> None:
         ("http://10.0.0.1", False),
         ("http://[broken", False),
         ("", False),
-    ],
-)
-def test_what_counts_as_this_machine(url: str, local: bool) -> None:
-    assert is_local(url) is local
+    ]:
+        with subtests.test(url=url, local=local):
+            assert is_local(url) is local
 
 
 def test_an_address_is_shown_without_secrets() -> None:
@@ -202,26 +196,24 @@ async def test_a_header_that_is_not_ascii_is_said_without_its_value(headers: dic
     assert "extra_headers" in error.todo
 
 
-@pytest.mark.parametrize(
-    ("variable", "advice"),
-    [
+def test_a_certificate_that_is_not_trusted_names_the_variable_that_says_which_are(
+    subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, advice in [
         ("SSL_CERT_FILE", "Check the certificates in SSL_CERT_FILE=/etc/own.pem, or choose another"),
         ("SSL_CERT_DIR", "Check the certificates in SSL_CERT_DIR=/etc/own.pem, or choose another"),
         ("UNRELATED", "Check the network (and any HTTPS_PROXY), or choose another"),
-    ],
-)
-def test_a_certificate_that_is_not_trusted_names_the_variable_that_says_which_are(
-    variable: str, advice: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(variable, "/etc/own.pem")
-    refused = ssl.SSLCertVerificationError("unable to get local issuer certificate")
-    refused.verify_message = "unable to get local issuer certificate"
-    error = httpx.ConnectError("failed")
-    error.__cause__ = refused
-    provider = ProviderConfig(name="acme", api_base="https://acme.example/v1")
-    built = BackendErrorBuilder.build_request_error(provider=provider, endpoint="x", model="m", error=error)
-    assert "its certificate is not trusted (unable to get local issuer certificate)" in built.what
-    assert built.todo.startswith(advice)
-    assert not built.retryable
+    ]:
+        with subtests.test(variable=variable, advice=advice), monkeypatch.context() as patch:
+            for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+                patch.delenv(name, raising=False)
+            patch.setenv(variable, "/etc/own.pem")
+            refused = ssl.SSLCertVerificationError("unable to get local issuer certificate")
+            refused.verify_message = "unable to get local issuer certificate"
+            error = httpx.ConnectError("failed")
+            error.__cause__ = refused
+            provider = ProviderConfig(name="acme", api_base="https://acme.example/v1")
+            built = BackendErrorBuilder.build_request_error(provider=provider, endpoint="x", model="m", error=error)
+            assert "its certificate is not trusted (unable to get local issuer certificate)" in built.what
+            assert built.todo.startswith(advice)
+            assert not built.retryable

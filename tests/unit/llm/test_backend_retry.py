@@ -91,46 +91,48 @@ def test_jitter_spreads_a_wait_by_a_quarter() -> None:
     assert waits == [0.375, 0.625]
 
 
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        ("3", 3.0),
-        ("0", 0.0),
-        ("1.5", 1.5),
-        ("99999", 99999.0),
-        ("Thu, 01 Jan 1970 00:17:00 GMT", 20.0),
-        ("Thu, 01 Jan 1970 00:17:00 -0000", 20.0),
-        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
-        ("9" * 400, 1e9),
-        ("nan", None),
-        ("-5", None),
-        ("soon", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
-    assert retry_after_seconds(header, 1000.0) == seconds
+def test_retry_after_is_seconds_or_a_date(subtests) -> None:
+    for number, (header, seconds) in enumerate(
+        [
+            ("3", 3.0),
+            ("0", 0.0),
+            ("1.5", 1.5),
+            ("99999", 99999.0),
+            ("Thu, 01 Jan 1970 00:17:00 GMT", 20.0),
+            ("Thu, 01 Jan 1970 00:17:00 -0000", 20.0),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+            ("9" * 400, 1e9),
+            ("nan", None),
+            ("-5", None),
+            ("soon", None),
+            ("", None),
+            (None, None),
+        ]
+    ):
+        with subtests.test(number=number):
+            assert retry_after_seconds(header, 1000.0) == seconds
 
 
-@pytest.mark.parametrize(("asked", "wait"), [("60", 60.0), ("61", None), ("Thu, 01 Jan 1970 00:20:00 GMT", None)])
-def test_a_server_that_asks_for_more_than_a_minute_is_not_asked_again(asked: str, wait: float | None) -> None:
-    error = BackendError("busy", "wait", retryable=True, retry_after=asked)
-    assert policy(Waits()).wait(error, 1) == wait
+def test_a_server_that_asks_for_more_than_a_minute_is_not_asked_again(subtests) -> None:
+    for asked, wait in [("60", 60.0), ("61", None), ("Thu, 01 Jan 1970 00:20:00 GMT", None)]:
+        with subtests.test(asked=asked, wait=wait):
+            error = BackendError("busy", "wait", retryable=True, retry_after=asked)
+            assert policy(Waits()).wait(error, 1) == wait
 
 
-@pytest.mark.parametrize("asked", ["0", "0.1", "Thu, 01 Jan 1970 00:00:00 GMT"])
-def test_a_server_that_asks_for_no_wait_gets_a_short_one(asked: str) -> None:
-    error = BackendError("busy", "wait", retryable=True, retry_after=asked)
-    assert policy(Waits()).wait(error, 1) == 0.5
+def test_a_server_that_asks_for_no_wait_gets_a_short_one(subtests) -> None:
+    for asked in ["0", "0.1", "Thu, 01 Jan 1970 00:00:00 GMT"]:
+        with subtests.test(asked=asked):
+            error = BackendError("busy", "wait", retryable=True, retry_after=asked)
+            assert policy(Waits()).wait(error, 1) == 0.5
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "0.2 s"), (119.5, "120 s"), (121, "3 min"), (7201, "3 h"), (86_400, "24 h"), (500_000, "6 days")],
-)
-def test_a_duration_is_rounded_up(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+def test_a_duration_is_rounded_up(subtests) -> None:
+    for number, (seconds, words) in enumerate(
+        [(0.2, "0.2 s"), (119.5, "120 s"), (121, "3 min"), (7201, "3 h"), (86_400, "24 h"), (500_000, "6 days")]
+    ):
+        with subtests.test(number=number):
+            assert duration(seconds) == words
 
 
 def asking(url: str, waits: Waits) -> Callable[[], Awaitable[str]]:
@@ -157,14 +159,14 @@ async def test_a_users_own_call_of_httpx_is_tried_again(model_server: ModelServe
     assert waits == [0.5, 7.0]
 
 
-@pytest.mark.parametrize(("status", "headers"), [(400, {}), (401, {}), (404, {}), (429, {"Retry-After": "61"})])
-async def test_what_a_users_call_of_httpx_cannot_get_is_not_tried_again(
-    model_server: ModelServer, status: int, headers: dict[str, str]
-) -> None:
-    model_server.enqueue(status=status, headers=headers)
-    with pytest.raises(httpx.HTTPStatusError):
-        await asking(model_server.url, Waits())()
-    assert len(model_server.requests) == 1
+async def test_what_a_users_call_of_httpx_cannot_get_is_not_tried_again(subtests, model_server: ModelServer) -> None:
+    for status, headers in [(400, {}), (401, {}), (404, {}), (429, {"Retry-After": "61"})]:
+        with subtests.test(status=status, headers=headers):
+            model_server.requests.clear()
+            model_server.enqueue(status=status, headers=headers)
+            with pytest.raises(httpx.HTTPStatusError):
+                await asking(model_server.url, Waits())()
+            assert len(model_server.requests) == 1
 
 
 async def test_a_broken_connection_of_httpx_is_tried_again(model_server: ModelServer) -> None:

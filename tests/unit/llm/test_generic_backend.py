@@ -187,14 +187,15 @@ async def test_a_remote_server_is_reached_through_the_proxy(
     assert model_server.headers[0]["host"] == "model.invalid"
 
 
-@pytest.mark.parametrize("cut", ["first", "finish_reason"])
-@pytest.mark.parametrize("streaming", [True, False])
-async def test_a_reply_without_finish_reason_is_an_error(model_server: ModelServer, cut: Any, streaming: bool) -> None:
-    for _ in range(3):
-        model_server.enqueue(calls=[tool_call("write_file", path="x", content="y")], cut_before=cut)
-    async with backend_for(model_server.url) as backend:
-        with pytest.raises(IncompleteReplyError, match="the reply ended early"):
-            await (collect(backend) if streaming else backend.complete(**request()))
+async def test_a_reply_without_finish_reason_is_an_error(subtests, model_server: ModelServer) -> None:
+    for cut in ["first", "finish_reason"]:
+        for streaming in [True, False]:
+            with subtests.test(cut=cut, streaming=streaming):
+                for _ in range(3):
+                    model_server.enqueue(calls=[tool_call("write_file", path="x", content="y")], cut_before=cut)
+                async with backend_for(model_server.url) as backend:
+                    with pytest.raises(IncompleteReplyError, match="the reply ended early"):
+                        await (collect(backend) if streaming else backend.complete(**request()))
 
 
 async def test_a_reply_cut_inside_a_chunked_body_is_an_error(model_server: ModelServer) -> None:
@@ -266,22 +267,24 @@ async def test_a_server_that_does_not_stream_is_read(model_server: ModelServer) 
         assert (await collect(backend))[1].message.content == "whole"
 
 
-@pytest.mark.parametrize(
-    "stream",
-    [
+async def test_an_error_inside_a_stream_is_raised_after_what_came(subtests, model_server: ModelServer) -> None:
+    for stream in [
         events(delta(content="a")) + events({"error": {"message": "the GPU fell over", "code": 500}}),
         events(delta(content="a")) + b'event: error\ndata: {"message": "the GPU fell over"}\n\n',
         events(delta(content="a")) + b"event: error\ndata: the GPU fell over\n\n",
         events(delta(content="a")) + events({"object": "error", "message": "the GPU fell over", "code": 40303}),
-    ],
-)
-async def test_an_error_inside_a_stream_is_raised_after_what_came(model_server: ModelServer, stream: bytes) -> None:
-    model_server.enqueue(raw=stream)
-    async with backend_for(model_server.url) as backend, aclosing(backend.complete_streaming(**request())) as chunks:
-        assert (await anext(chunks)).message.content == "a"
-        with pytest.raises(BackendError, match="the GPU fell over"):
-            await anext(chunks)
-    assert len(model_server.requests) == 1
+    ]:
+        with subtests.test(stream=stream):
+            model_server.requests.clear()
+            model_server.enqueue(raw=stream)
+            async with (
+                backend_for(model_server.url) as backend,
+                aclosing(backend.complete_streaming(**request())) as chunks,
+            ):
+                assert (await anext(chunks)).message.content == "a"
+                with pytest.raises(BackendError, match="the GPU fell over"):
+                    await anext(chunks)
+            assert len(model_server.requests) == 1
 
 
 async def test_an_error_at_the_start_of_a_stream_is_tried_again(model_server: ModelServer) -> None:
@@ -310,14 +313,16 @@ async def test_a_connection_closed_before_the_answer_is_tried_again(model_server
         assert (await collect(backend))[1].message.content == "third time"
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_a_refusal_is_not_tried_again(model_server: ModelServer, status: int) -> None:
-    model_server.enqueue(status=status)
-    async with backend_for(model_server.url) as backend:
-        with pytest.raises(BackendError) as caught:
-            await collect(backend)
-    assert caught.value.status == status
-    assert len(model_server.requests) == 1
+async def test_a_refusal_is_not_tried_again(subtests, model_server: ModelServer) -> None:
+    for status in [400, 401, 403, 404, 422]:
+        with subtests.test(status=status):
+            model_server.requests.clear()
+            model_server.enqueue(status=status)
+            async with backend_for(model_server.url) as backend:
+                with pytest.raises(BackendError) as caught:
+                    await collect(backend)
+            assert caught.value.status == status
+            assert len(model_server.requests) == 1
 
 
 async def test_comments_do_not_count_as_signs_of_life(model_server: ModelServer) -> None:

@@ -60,34 +60,36 @@ def test_a_prompt_after_an_unanswered_prompt_is_mended_too() -> None:
     assert roles(body([GO, GO])) == ["user", "assistant", "user"]
 
 
-@pytest.mark.parametrize("then", [[], [GO], [LLMMessage(role=Role.assistant, content="nice"), GO]])
-def test_images_of_a_tool_follow_its_message(then: list[LLMMessage]) -> None:
-    sent = body([GO, CALLS, DONE.changed(images=[PICTURE]), *then])
-    assert roles(sent)[:5] == ["user", "assistant", "tool", "assistant", "user"]
-    assert sent["messages"][2]["content"] == "done"
-    assert sent["messages"][4]["content"][1] == {
-        "type": "image_url",
-        "image_url": {"url": "data:image/png;base64,QUJD"},
-    }
+def test_images_of_a_tool_follow_its_message(subtests) -> None:
+    for then in [[], [GO], [LLMMessage(role=Role.assistant, content="nice"), GO]]:
+        with subtests.test(then=then):
+            sent = body([GO, CALLS, DONE.changed(images=[PICTURE]), *then])
+            assert roles(sent)[:5] == ["user", "assistant", "tool", "assistant", "user"]
+            assert sent["messages"][2]["content"] == "done"
+            assert sent["messages"][4]["content"][1] == {
+                "type": "image_url",
+                "image_url": {"url": "data:image/png;base64,QUJD"},
+            }
 
 
 def test_a_reply_of_which_nothing_is_left_says_something() -> None:
     assert body([GO, LLMMessage(role=Role.assistant, reasoning_content="hm"), GO])["messages"][1]["content"] == STAND_IN
 
 
-@pytest.mark.parametrize(
-    ("name", "thinking", "sent"),
-    [("devstral-latest", "off", False), ("magistral-medium-2509", "off", True), ("mistral-small-latest", "low", True)],
-)
-def test_reasoning_goes_back_as_a_part_to_models_that_think(name: str, thinking: str, sent: bool) -> None:
-    content = body([GO, CALLS, DONE], model_name=name, thinking=thinking)["messages"][1]["content"]
-    part = [{"type": "thinking", "thinking": [{"type": "text", "text": "because"}]}]
-    assert content == (part if sent else "")
+def test_reasoning_goes_back_as_a_part_to_models_that_think(subtests) -> None:
+    for name, thinking, sent in [
+        ("devstral-latest", "off", False),
+        ("magistral-medium-2509", "off", True),
+        ("mistral-small-latest", "low", True),
+    ]:
+        with subtests.test(name=name, thinking=thinking, sent=sent):
+            content = body([GO, CALLS, DONE], model_name=name, thinking=thinking)["messages"][1]["content"]
+            part = [{"type": "thinking", "thinking": [{"type": "text", "text": "because"}]}]
+            assert content == (part if sent else "")
 
 
-@pytest.mark.parametrize(
-    ("name", "level", "effort"),
-    [
+def test_each_model_gets_an_effort_that_it_knows(subtests) -> None:
+    for name, level, effort in [
         ("mistral-medium-3-5", "low", "high"),
         ("mistral-small-latest", "max", "high"),
         ("mistral-large-latest", "low", "low"),
@@ -96,10 +98,9 @@ def test_reasoning_goes_back_as_a_part_to_models_that_think(name: str, thinking:
         ("mistral-medium-3-5", "off", None),
         ("magistral-medium-latest", "high", None),
         ("devstral-latest", "high", None),
-    ],
-)
-def test_each_model_gets_an_effort_that_it_knows(name: str, level: str, effort: str | None) -> None:
-    assert body([GO], model_name=name, thinking=level).get("reasoning_effort") == effort
+    ]:
+        with subtests.test(name=name, level=level, effort=effort):
+            assert body([GO], model_name=name, thinking=level).get("reasoning_effort") == effort
 
 
 def test_a_full_window_counts_as_a_cut_off_reply() -> None:
@@ -152,13 +153,14 @@ async def test_another_api_style_stays(model_server: ModelServer) -> None:
         backend(model_server, api_style="soap")
 
 
-@pytest.mark.parametrize("name", ["functions.read_file", "", "a\nb", "x" * 300])
-def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -> None:
-    call = ToolCall(id="abcdefghi", index=0, function=FunctionCall(name=name, arguments="{}"))
-    reply = LLMMessage(role=Role.assistant, tool_calls=[call])
-    answer = LLMMessage(role=Role.tool, content="no such tool", tool_call_id="abcdefghi", name=name)
-    messages = body([GO, reply, answer])["messages"]
-    sent = messages[1]["tool_calls"][0]["function"]["name"]
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
-    assert messages[2].get("name", sent) == sent
-    assert (call.function.name, answer.name) == (name, name)
+def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(subtests) -> None:
+    for number, name in enumerate(["functions.read_file", "", "a\nb", "x" * 300]):
+        with subtests.test(number=number):
+            call = ToolCall(id="abcdefghi", index=0, function=FunctionCall(name=name, arguments="{}"))
+            reply = LLMMessage(role=Role.assistant, tool_calls=[call])
+            answer = LLMMessage(role=Role.tool, content="no such tool", tool_call_id="abcdefghi", name=name)
+            messages = body([GO, reply, answer])["messages"]
+            sent = messages[1]["tool_calls"][0]["function"]["name"]
+            assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
+            assert messages[2].get("name", sent) == sent
+            assert (call.function.name, answer.name) == (name, name)

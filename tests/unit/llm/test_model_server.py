@@ -93,9 +93,8 @@ CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", **tool_
 ANSWER = {"role": "tool", "tool_call_id": "a", "content": ""}
 
 
-@pytest.mark.parametrize(
-    ("messages", "rule"),
-    [
+def test_a_broken_history_is_noticed(subtests) -> None:
+    for messages, rule in [
         ([USER, CALL], "unanswered"),
         ([USER, CALL, USER], "comes before the answers"),
         ([USER, ANSWER], "answers no open call"),
@@ -104,10 +103,9 @@ ANSWER = {"role": "tool", "tool_call_id": "a", "content": ""}
         ([{"role": "assistant", "content": None}], "no content"),
         ([{"role": "robot", "content": ""}], "role 'robot'"),
         ([], "no messages"),
-    ],
-)
-def test_a_broken_history_is_noticed(messages: list[dict[str, Any]], rule: str) -> None:
-    assert any(rule in broken for broken in broken_rules({"messages": messages}))
+    ]:
+        with subtests.test(messages=messages, rule=rule):
+            assert any(rule in broken for broken in broken_rules({"messages": messages}))
 
 
 def test_a_good_history_breaks_no_rule() -> None:

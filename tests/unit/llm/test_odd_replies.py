@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -174,9 +175,11 @@ async def read(adapter: APIAdapter, response: httpx.Response, *, streaming: bool
     return RecordedStep.model_validate_json(reply.step.model_dump_json())
 
 
-async def problems(kind: type[APIAdapter], events: list[dict[str, Any]], odd: str, *, streaming: bool) -> list[str]:
+async def problems(
+    kind: type[APIAdapter], events: list[dict[str, Any]], odd: str, places: Iterable[Path], *, streaming: bool
+) -> list[str]:
     found = []
-    for path in places(events):
+    for path in places:
         changed = with_odd(events, path, ODD[odd])
         if not isinstance(changed, list) or not changed:
             continue
@@ -192,18 +195,15 @@ async def problems(kind: type[APIAdapter], events: list[dict[str, Any]], odd: st
     return found
 
 
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("name", STREAMS)
-async def test_odd_values_in_a_stream_are_a_reply_or_a_backend_error(name, odd):
-    kind, events = STREAMS[name]
-    assert await problems(kind, events, odd, streaming=True) == []
-
-
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("name", WHOLE)
-async def test_odd_values_in_a_whole_reply_are_a_reply_or_a_backend_error(name, odd):
-    kind, events = WHOLE[name]
-    assert await problems(kind, events, odd, streaming=False) == []
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("replies", "streaming"), [(STREAMS, True), (WHOLE, False)], ids=["stream", "whole"])
+async def test_odd_values_are_a_reply_or_a_backend_error(subtests, replies, streaming, every):
+    """`every`: each odd value takes every n-th place, each value other ones."""
+    for name, (kind, events) in replies.items():
+        for number, odd in enumerate(ODD):
+            with subtests.test(odd=odd, name=name):
+                taken = itertools.islice(places(events), number % every, None, every)
+                assert await problems(kind, events, odd, taken, streaming=streaming) == []
 
 
 async def test_what_the_odd_values_replace_is_a_reply():
@@ -215,20 +215,23 @@ async def test_what_the_odd_values_replace_is_a_reply():
             assert [call.name for call in step.calls] == ["read_file"]
 
 
-@pytest.mark.parametrize("depth", [30, 200, 900, 940, 100_000])
-def test_words_of_an_error_that_is_nested_deeply_are_some_or_none(depth):
-    for start, end in (("[", "]"), ('{"error":', "}"), ('{"error":[', "]}")):
-        assert isinstance(extract_message(start * depth + '"x"' + end * depth), str)
+def test_words_of_an_error_that_is_nested_deeply_are_some_or_none(subtests):
+    for number, depth in enumerate([30, 200, 900, 940, 100_000]):
+        with subtests.test(number=number):
+            for start, end in (("[", "]"), ('{"error":', "}"), ('{"error":[', "]}")):
+                assert isinstance(extract_message(start * depth + '"x"' + end * depth), str)
 
 
-@pytest.mark.parametrize("code", ["²", "٤٠٤", "9" * 5000, 10**4000, True, None, 404.0, [404], "4040", "-404", 600])
-def test_a_code_that_is_no_http_error_is_none(code):
-    assert status_in({"code": code, "error": {"status": "503"}}) == 503
+def test_a_code_that_is_no_http_error_is_none(subtests):
+    for number, code in enumerate(["²", "٤٠٤", "9" * 5000, 10**4000, True, None, 404.0, [404], "4040", "-404", 600]):
+        with subtests.test(number=number):
+            assert status_in({"code": code, "error": {"status": "503"}}) == 503
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, 2**53, 10**4000, -1, True, "5", None, [5]])
-def test_a_figure_that_is_no_count_counts_nothing(value):
-    assert as_count(value) == 0
+def test_a_figure_that_is_no_count_counts_nothing(subtests):
+    for number, value in enumerate([math.nan, math.inf, -math.inf, 1e300, 2**53, 10**4000, -1, True, "5", None, [5]]):
+        with subtests.test(number=number):
+            assert as_count(value) == 0
 
 
 def test_arguments_that_are_nested_deeply_are_merged():

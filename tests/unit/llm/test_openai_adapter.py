@@ -32,12 +32,13 @@ def assistant(arguments: str | None = "{}", **fields: Any) -> LLMMessage:
     return LLMMessage(role=Role.assistant, tool_calls=[call], **fields)
 
 
-@pytest.mark.parametrize("arguments", [None, "", "{", "null", "[1]", '"x"', '{"a": NaN}', "[" * 100_000])
-def test_arguments_that_are_no_object_go_out_as_an_empty_one(arguments: str | None) -> None:
-    answer = LLMMessage(role=Role.tool, content="bad arguments", tool_call_id="abcdefghi", name="bash")
-    sent = body([LLMMessage(role=Role.user, content="go"), assistant(arguments), answer])
-    assert sent["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert broken_rules(sent) == []
+def test_arguments_that_are_no_object_go_out_as_an_empty_one(subtests) -> None:
+    for number, arguments in enumerate([None, "", "{", "null", "[1]", '"x"', '{"a": NaN}', "[" * 100_000]):
+        with subtests.test(number=number):
+            answer = LLMMessage(role=Role.tool, content="bad arguments", tool_call_id="abcdefghi", name="bash")
+            sent = body([LLMMessage(role=Role.user, content="go"), assistant(arguments), answer])
+            assert sent["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
+            assert broken_rules(sent) == []
 
 
 def test_good_arguments_go_out_as_the_model_wrote_them() -> None:
@@ -102,9 +103,8 @@ def test_no_tools_means_no_tool_keys_and_no_stream_options_unless_streaming() ->
     assert "stream_options" in body([assistant()], enable_streaming=True)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_empty_and_odd_events_say_nothing(subtests) -> None:
+    for data in [
         {},
         {"choices": []},
         {"choices": None},
@@ -113,12 +113,11 @@ def test_no_tools_means_no_tool_keys_and_no_stream_options_unless_streaming() ->
         {"choices": [{"delta": {"content": None, "tool_calls": None}}]},
         {"choices": [{"delta": {"content": 3, "tool_calls": [None, "x"]}}], "usage": "no"},
         {"choices": [{"delta": {"tool_calls": "x"}}]},
-    ],
-)
-def test_empty_and_odd_events_say_nothing(data: dict[str, Any]) -> None:
-    chunk = OpenAIAdapter().parse_response(data, LOCAL)
-    assert (chunk.message.content, chunk.message.tool_calls or None) == (None, None)
-    assert (chunk.usage, chunk.finish_reason) == (None, None)
+    ]:
+        with subtests.test(data=data):
+            chunk = OpenAIAdapter().parse_response(data, LOCAL)
+            assert (chunk.message.content, chunk.message.tool_calls or None) == (None, None)
+            assert (chunk.usage, chunk.finish_reason) == (None, None)
 
 
 def test_mistrals_typed_parts_become_text_and_reasoning() -> None:
@@ -130,23 +129,25 @@ def test_mistrals_typed_parts_become_text_and_reasoning() -> None:
     assert (message.content, message.reasoning_content) == ("yes", "hm")
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thoughts"])
-def test_reasoning_is_found_under_its_usual_names(name: str) -> None:
-    provider = LOCAL.model_copy(update={"reasoning_field_name": "thoughts"})
-    message = OpenAIAdapter().parse_response({"choices": [{"delta": {name: "hm"}}]}, provider).message
-    assert message.reasoning_content == "hm"
+def test_reasoning_is_found_under_its_usual_names(subtests) -> None:
+    for name in ["reasoning_content", "reasoning", "thoughts"]:
+        with subtests.test(name=name):
+            provider = LOCAL.model_copy(update={"reasoning_field_name": "thoughts"})
+            message = OpenAIAdapter().parse_response({"choices": [{"delta": {name: "hm"}}]}, provider).message
+            assert message.reasoning_content == "hm"
 
 
-@pytest.mark.parametrize("name", ["functions.read_file", "", "a\nb", "x" * 300])
-def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -> None:
-    call = ToolCall(id="abcdefghi", index=0, function=FunctionCall(name=name, arguments="{}"))
-    reply = LLMMessage(role=Role.assistant, tool_calls=[call])
-    answer = LLMMessage(role=Role.tool, content="no such tool", tool_call_id="abcdefghi", name=name)
-    messages = body([LLMMessage(role=Role.user, content="go"), reply, answer])["messages"]
-    sent = messages[1]["tool_calls"][0]["function"]["name"]
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
-    assert messages[2].get("name", sent) == sent
-    assert (call.function.name, answer.name) == (name, name)
+def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(subtests) -> None:
+    for number, name in enumerate(["functions.read_file", "", "a\nb", "x" * 300]):
+        with subtests.test(number=number):
+            call = ToolCall(id="abcdefghi", index=0, function=FunctionCall(name=name, arguments="{}"))
+            reply = LLMMessage(role=Role.assistant, tool_calls=[call])
+            answer = LLMMessage(role=Role.tool, content="no such tool", tool_call_id="abcdefghi", name=name)
+            messages = body([LLMMessage(role=Role.user, content="go"), reply, answer])["messages"]
+            sent = messages[1]["tool_calls"][0]["function"]["name"]
+            assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
+            assert messages[2].get("name", sent) == sent
+            assert (call.function.name, answer.name) == (name, name)
 
 
 def test_an_object_schema_without_properties_is_sent_with_none():

@@ -5,10 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from kin_nb import __version__
-from kin_nb.core.config import Backend, ModelConfig, ProviderConfig
+from kin_nb.core.config import Backend
 from kin_nb.core.config.entries import default_models, default_providers
 from kin_nb.core.llm.backend.generic import BACKEND_ADAPTERS, BACKEND_FACTORY, MistralBackend, get_user_agent
 
@@ -21,16 +19,18 @@ def test_aliases_are_unique_and_the_first_four_are_the_old_ones() -> None:
     assert aliases[:4] == ["devstral-2", "devstral-small", "local", "ollama"]
 
 
-@pytest.mark.parametrize("model", default_models(), ids=lambda model: model.alias)
-def test_each_model_has_a_provider_that_can_be_made(model: ModelConfig) -> None:
-    provider = PROVIDERS[model.provider]
-    BACKEND_FACTORY[provider.backend](provider)
-    assert bool(model.input_price) == bool(model.output_price)
+def test_each_model_has_a_provider_that_can_be_made(subtests) -> None:
+    for model in default_models():
+        with subtests.test(model=model):
+            provider = PROVIDERS[model.provider]
+            BACKEND_FACTORY[provider.backend](provider)
+            assert bool(model.input_price) == bool(model.output_price)
 
 
-@pytest.mark.parametrize("provider", default_providers(), ids=lambda provider: provider.name)
-def test_remote_providers_want_a_key_and_local_ones_none(provider: ProviderConfig) -> None:
-    assert bool(provider.api_key_env_var) is provider.api_base.startswith("https://")
+def test_remote_providers_want_a_key_and_local_ones_none(subtests) -> None:
+    for provider in default_providers():
+        with subtests.test(provider=provider):
+            assert bool(provider.api_key_env_var) is provider.api_base.startswith("https://")
 
 
 def test_the_wire_formats_are_registered() -> None:

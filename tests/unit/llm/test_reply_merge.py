@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.llm.response_builder import ResponseBuilder
@@ -163,21 +161,25 @@ def test_a_figure_that_came_before_is_not_lost() -> None:
     assert builder.usage == LLMUsage(prompt_tokens=40, completion_tokens=9)
 
 
-@pytest.mark.parametrize(
-    ("pieces", "whole"),
-    [
+def test_a_signature_is_joined_of_its_pieces_and_not_doubled(subtests) -> None:
+    for pieces, whole in [
         (["SIGNED"], "SIGNED"),
         (["AAAA", "AAAA", "B"], "AAAAAAAAB"),
         (["SIG", "NED", "SIGNED"], "SIGNED"),
         (["SIGNED", "SIGNED", "SIGNED"], "SIGNED"),
-    ],
-)
-def test_a_signature_is_joined_of_its_pieces_and_not_doubled(pieces: list[str], whole: str) -> None:
-    deltas = [
-        part("", "a" if number == 0 else None, index=0, signature=piece, extra_content={"google": {"thought": piece}})
-        for number, piece in enumerate(pieces)
-    ]
-    assert fields(merged(*deltas)) == {"signature": whole, "extra_content": {"google": {"thought": whole}}}
+    ]:
+        with subtests.test(pieces=pieces, whole=whole):
+            deltas = [
+                part(
+                    "",
+                    "a" if number == 0 else None,
+                    index=0,
+                    signature=piece,
+                    extra_content={"google": {"thought": piece}},
+                )
+                for number, piece in enumerate(pieces)
+            ]
+            assert fields(merged(*deltas)) == {"signature": whole, "extra_content": {"google": {"thought": whole}}}
 
 
 def test_of_another_unknown_field_the_last_value_counts() -> None:

@@ -7,8 +7,6 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-import pytest
-
 from tests.anthropic_rules import broken_rules as broken_anthropic_rules
 from tests.anthropic_server import AnthropicServer
 from tests.mistral_rules import broken_mistral_rules
@@ -33,9 +31,8 @@ LONG_ID = {**CALL, "tool_calls": [{"id": "call_1234567890", **tool_call("bash")}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:,"}}
 
 
-@pytest.mark.parametrize(
-    ("request_body", "status", "rule"),
-    [
+def test_mistrals_server_refuses(subtests) -> None:
+    for request_body, status, rule in [
         (FINE | {"stream_options": {"include_usage": True}}, 422, "stream_options"),
         (FINE | {"tools": []}, 422, "tools"),
         (FINE | {"tool_choice": "maybe"}, 422, "tool_choice"),
@@ -50,15 +47,16 @@ PICTURE = {"type": "image_url", "image_url": {"url": "data:,"}}
         (FINE | {"messages": [USER, LONG_ID, ANSWER]}, 400, "length of 9"),
         (FINE | {"messages": [USER, {"role": "assistant", "content": ""}, USER]}, 400, "content or tool_calls"),
         (FINE | {"messages": [USER, {"role": "assistant", "content": "x"}]}, 400, "Expected last role"),
-    ],
-)
-def test_mistrals_server_refuses(request_body: dict[str, Any], status: int, rule: str) -> None:
-    with ModelServer.start(rules="mistral") as server:
-        server.enqueue("not taken")
-        code, said = post(f"{server.url}/chat/completions", request_body)
-        assert (code, rule in said["message"]) == (status, True)
-        assert len(server.violations) == 1
-        assert post(f"{server.url}/chat/completions", FINE)[0] == 200, "the reply was not taken"
+    ]:
+        with (
+            subtests.test(request_body=request_body, status=status, rule=rule),
+            ModelServer.start(rules="mistral") as server,
+        ):
+            server.enqueue("not taken")
+            code, said = post(f"{server.url}/chat/completions", request_body)
+            assert (code, rule in said["message"]) == (status, True)
+            assert len(server.violations) == 1
+            assert post(f"{server.url}/chat/completions", FINE)[0] == 200, "the reply was not taken"
 
 
 def test_mistrals_server_takes_a_good_request() -> None:
@@ -130,14 +128,16 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("request_body", GOOD)
-def test_anthropics_rules_allow(request_body: dict[str, Any]) -> None:
-    assert list(broken_anthropic_rules(request_body, SIGNED)) == []
+def test_anthropics_rules_allow(subtests) -> None:
+    for request_body in GOOD:
+        with subtests.test(request_body=request_body):
+            assert list(broken_anthropic_rules(request_body, SIGNED)) == []
 
 
-@pytest.mark.parametrize(("request_body", "rule"), BAD)
-def test_anthropics_rules_forbid(request_body: dict[str, Any], rule: str) -> None:
-    assert any(rule in broken for broken in broken_anthropic_rules(request_body, SIGNED))
+def test_anthropics_rules_forbid(subtests) -> None:
+    for request_body, rule in BAD:
+        with subtests.test(request_body=request_body, rule=rule):
+            assert any(rule in broken for broken in broken_anthropic_rules(request_body, SIGNED))
 
 
 def test_anthropics_server_refuses_and_keeps_the_reply() -> None:

@@ -54,23 +54,23 @@ def test_a_call_becomes_a_tool_with_validated_arguments(resolve):
     assert call.validated_args == call.args == ReadFileArgs(path="a.py", limit=3)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "reason"),
-    [
-        ("red_file", '{"path": "a"}', "Unknown tool 'red_file'. Did you mean read_file?"),
-        ("read_file", '{"path": "a', "not valid JSON"),
-        ("read_file", "[" * 100_000, "not valid JSON"),
-        ("read_file", "[1]", "must be a JSON object"),
-        ("read_file", None, "path: required"),
-        ("read_file", '{"path": "a\\u0000"}', "control character"),
-    ],
-)
-def test_a_call_that_cannot_run_fails_with_the_reason_and_the_others_stay(resolve, name, arguments, reason):
-    message = resolve(("list_dir", "{}"), (name, arguments))
-    assert [call.tool_name for call in message.tool_calls] == ["list_dir"]
-    (failed,) = message.failed_calls
-    assert (failed.tool_name, failed.call_id) == (name, "c1")
-    assert reason in failed.error
+def test_a_call_that_cannot_run_fails_with_the_reason_and_the_others_stay(subtests, resolve):
+    for number, (name, arguments, reason) in enumerate(
+        [
+            ("red_file", '{"path": "a"}', "Unknown tool 'red_file'. Did you mean read_file?"),
+            ("read_file", '{"path": "a', "not valid JSON"),
+            ("read_file", "[" * 100_000, "not valid JSON"),
+            ("read_file", "[1]", "must be a JSON object"),
+            ("read_file", None, "path: required"),
+            ("read_file", '{"path": "a\\u0000"}', "control character"),
+        ]
+    ):
+        with subtests.test(number=number):
+            message = resolve(("list_dir", "{}"), (name, arguments))
+            assert [call.tool_name for call in message.tool_calls] == ["list_dir"]
+            (failed,) = message.failed_calls
+            assert (failed.tool_name, failed.call_id) == (name, "c1")
+            assert reason in failed.error
 
 
 def test_arguments_are_read_with_the_message():

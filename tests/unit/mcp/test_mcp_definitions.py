@@ -7,8 +7,6 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from kin_nb.core.tool_types import Accesses, BaseToolConfig
 from kin_nb.core.tools.mcp import connection
 from kin_nb.core.tools.mcp.answers import read_tools, tool_name
@@ -69,9 +67,8 @@ def nested(depth: int) -> dict:
     return {"properties": {"a": nested(depth - 1)}} if depth else {}
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_a_schema_that_providers_would_refuse_is_a_problem_of_one_line(subtests):
+    for schema in [
         {"type": None},
         {"type": ["object"]},
         {"properties": []},
@@ -82,28 +79,25 @@ def nested(depth: int) -> dict:
         {"properties": {"a": {"items": [{"not": 1}]}}},
         {"additionalProperties": {"enum": 1}},
         nested(120),
-    ],
-)
-def test_a_schema_that_providers_would_refuse_is_a_problem_of_one_line(schema):
-    tools, (problem,) = read_tools([{"name": "a\n", "inputSchema": schema}], [])
-    assert tools == []
-    assert problem.startswith("tool a  was left out: its inputSchema")
+    ]:
+        with subtests.test(schema=schema):
+            tools, (problem,) = read_tools([{"name": "a\n", "inputSchema": schema}], [])
+            assert tools == []
+            assert problem.startswith("tool a  was left out: its inputSchema")
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_what_a_draft_or_vendor_may_say_is_kept(subtests):
+    for schema in [
         {"properties": {"a": True}},
         {"items": {"exclusiveMinimum": True}},
         {"$ref": "urn:x"},
         {"x-vendor": 1},
         nested(50),
-    ],
-)
-def test_what_a_draft_or_vendor_may_say_is_kept(schema):
-    (tool,), problems = read_tools([{"name": "a", "inputSchema": schema}], [])
-    assert problems == []
-    assert tool.schema == {"type": "object", **schema}
+    ]:
+        with subtests.test(schema=schema):
+            (tool,), problems = read_tools([{"name": "a", "inputSchema": schema}], [])
+            assert problems == []
+            assert tool.schema == {"type": "object", **schema}
 
 
 def test_the_fingerprint_changes_with_the_definition_and_with_nothing_else():

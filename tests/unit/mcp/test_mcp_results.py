@@ -60,20 +60,18 @@ async def test_structured_content_is_shown_where_there_is_no_text(servers):
     assert await said(servers, "empty") == "[no output]"
 
 
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
+async def test_a_call_that_fails_tells_the_model_why(subtests, servers):
+    for name, error in [
         ("failure", "it did not work"),
         ("refuse", "MCP server test: a must be a number\nb is missing"),
         ("no_result", "The server's answer is not a tool result: `content` is missing."),
         ("input_required", "The server asks for input in the middle of a call, which is not supported."),
-    ],
-)
-async def test_a_call_that_fails_tells_the_model_why(servers, name, error):
-    with pytest.raises(ToolError) as raised:
-        await said(servers, name)
-    assert str(raised.value) == error
-    assert await said(servers, "echo") == "{}"
+    ]:
+        with subtests.test(name=name, error=error):
+            with pytest.raises(ToolError) as raised:
+                await said(servers, name)
+            assert str(raised.value) == error
+            assert await said(servers, "echo") == "{}"
 
 
 async def test_thirty_megabytes_are_an_answer_of_which_the_ends_are_kept(servers):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
-
-import pytest
 
 from kin_nb.core.safety.shell import classify
 from kin_nb.core.safety.shell.dangerous import danger
@@ -74,31 +73,34 @@ DELETES_ROOT = [
 ]
 
 
-@pytest.mark.parametrize("command", DELETES_ROOT)
-def test_a_line_that_deletes_the_root_is_refused(tmp_path, command):
+def test_a_line_that_deletes_the_root_is_refused(subtests, tmp_path):
     """A program `rm` that only notes its arguments shows that bash would have deleted the root."""
-    assert danger(command, tmp_path, ENVIRONMENT)
     stub, marker = tmp_path / "bin" / "rm", tmp_path / "ran"
     stub.parent.mkdir()
     stub.write_text(f'#!/bin/sh\necho "$@" >> "{marker}"\n')
     stub.chmod(0o755)
-    (tmp_path / "scratch").mkdir()
     # bash finds no other program `rm`: the real one's folder is not on this PATH
     for name in ("bash", "env", "nice", "timeout", "nohup", "xargs", "cat"):
         (stub.parent / name).symlink_to(next(p for p in (f"/usr/bin/{name}", f"/bin/{name}") if os.path.exists(p)))  # noqa: PTH110
     path = f"PATH={stub.parent}"
-    given = command.replace("env -i", f"env -i {path}")
-    subprocess.run(
-        ["/bin/bash", "-c", given],
-        cwd=tmp_path / "scratch",
-        env={"PATH": str(stub.parent), "HOME": str(tmp_path)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=20,
-        check=False,
-    )
-    arguments = marker.read_text().split()
-    assert any(os.path.normpath(f"/{word}" if word.startswith("..") else word) == "/" for word in arguments)
+    for number, command in enumerate(DELETES_ROOT):
+        with subtests.test(command=command):
+            assert danger(command, tmp_path, ENVIRONMENT)
+            marker.unlink(missing_ok=True)
+            scratch = tmp_path / f"scratch{number}"
+            scratch.mkdir()
+            given = command.replace("env -i", f"env -i {path}")
+            subprocess.run(
+                ["/bin/bash", "-c", given],
+                cwd=scratch,
+                env={"PATH": str(stub.parent), "HOME": str(tmp_path)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=20,
+                check=False,
+            )
+            arguments = marker.read_text().split()
+            assert any(os.path.normpath(f"/{word}" if word.startswith("..") else word) == "/" for word in arguments)
 
 
 CONFIGURED = {
@@ -117,19 +119,22 @@ CONFIGURED = {
 LOOKS = ["git status", "git diff", "git log -p -1", "git -C src status", "cd src && git diff", "git show HEAD"]
 
 
-@pytest.mark.parametrize("command", LOOKS)
-@pytest.mark.parametrize("way", CONFIGURED)
-def test_a_setting_of_the_repository_runs_nothing(tmp_path, way, command):
-    root, ran = shell_workspace.make(tmp_path.resolve()), tmp_path / "ran"
-    environment = shell_workspace.environment(root.parent / "home")
-    with (root / ".git" / "config").open("a") as file:
-        file.write(CONFIGURED[way].format(ran=ran))
-    monitor = CONFIGURED["monitor"].format(ran=ran)
-    (root / "extra").write_text(monitor)
-    (root / ".git" / "config.worktree").write_text(monitor if way == "worktree settings" else "")
-    assert classify(command, root, environment).kind == "unknown"
-    subprocess.run(["git", "diff"], cwd=root, env=environment, capture_output=True, check=False)
-    assert ran.exists() or way == "pager"  # git does run it: a pager only on a terminal
+def test_a_setting_of_the_repository_runs_nothing(subtests, tmp_path):
+    for number, (way, setting) in enumerate(CONFIGURED.items()):
+        parent = tmp_path.resolve() / str(number)
+        root, ran = shell_workspace.make(parent), parent / "ran"
+        environment = shell_workspace.environment(parent / "home")
+        with (root / ".git" / "config").open("a") as file:
+            file.write(setting.format(ran=ran))
+        monitor = CONFIGURED["monitor"].format(ran=ran)
+        (root / "extra").write_text(monitor)
+        (root / ".git" / "config.worktree").write_text(monitor if way == "worktree settings" else "")
+        for command in LOOKS:
+            with subtests.test(way=way, command=command):
+                assert classify(command, root, environment).kind == "unknown"
+        with subtests.test(way=way):
+            subprocess.run(["git", "diff"], cwd=root, env=environment, capture_output=True, check=False)
+            assert ran.exists() or way == "pager"  # git does run it: a pager only on a terminal
 
 
 ATTRIBUTED = {
@@ -140,22 +145,24 @@ ATTRIBUTED = {
 }
 
 
-@pytest.mark.parametrize("place", [".gitattributes", ".git/info/attributes", "src/.gitattributes"])
-@pytest.mark.parametrize("way", ATTRIBUTED)
-def test_an_attribute_that_names_a_program_of_the_repository_runs_nothing(tmp_path, way, place):
-    root, ran = shell_workspace.make(tmp_path.resolve()), tmp_path / "ran"
-    environment = shell_workspace.environment(root.parent / "home")
-    attributes, settings = ATTRIBUTED[way]
-    if "[attr]" in attributes and place.startswith("src"):
-        pytest.skip("git takes macros from the top folder only")
-    (root / place).parent.mkdir(exist_ok=True)
-    (root / place).write_text(attributes)
-    with (root / ".git" / "config").open("a") as file:
-        file.write(settings.format(ran=ran))
-    for command in (*LOOKS, "git diff -- src", "git diff --stat"):
-        assert classify(command, root, environment).kind == "unknown", command
-    subprocess.run(["git", "diff"], cwd=root, env=environment, capture_output=True, check=False)
-    assert ran.exists()
+def test_an_attribute_that_names_a_program_of_the_repository_runs_nothing(subtests, tmp_path):
+    rows = itertools.product((".gitattributes", ".git/info/attributes", "src/.gitattributes"), ATTRIBUTED)
+    for number, (place, way) in enumerate(rows):
+        attributes, settings = ATTRIBUTED[way]
+        if "[attr]" in attributes and place.startswith("src"):
+            continue  # git takes macros from the top folder only
+        with subtests.test(place=place, way=way):
+            parent = tmp_path.resolve() / str(number)
+            root, ran = shell_workspace.make(parent), parent / "ran"
+            environment = shell_workspace.environment(parent / "home")
+            (root / place).parent.mkdir(exist_ok=True)
+            (root / place).write_text(attributes)
+            with (root / ".git" / "config").open("a") as file:
+                file.write(settings.format(ran=ran))
+            for command in (*LOOKS, "git diff -- src", "git diff --stat"):
+                assert classify(command, root, environment).kind == "unknown", command
+            subprocess.run(["git", "diff"], cwd=root, env=environment, capture_output=True, check=False)
+            assert ran.exists()
 
 
 GIVEN = [
@@ -197,11 +204,12 @@ GIVEN = [
 ]
 
 
-@pytest.mark.parametrize("command", GIVEN)
-def test_a_git_line_that_runs_or_changes_something_is_not_proven(tmp_path, command):
+def test_a_git_line_that_runs_or_changes_something_is_not_proven(subtests, tmp_path):
     root = shell_workspace.make(tmp_path.resolve())
     environment = shell_workspace.environment(root.parent / "home")
-    assert classify(command, root, environment).kind == "unknown"
+    for command in GIVEN:
+        with subtests.test(command=command):
+            assert classify(command, root, environment).kind == "unknown"
 
 
 def test_a_proven_line_runs_no_program_that_the_repository_holds(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kin_nb.core.redaction import secrets_redactor
 from kin_nb.core.tools import truncation
 from kin_nb.core.tools.builtins.grep_output import LONGEST_LINE, _shortened
@@ -28,29 +26,27 @@ CUTTERS = {
 }
 
 
-@pytest.mark.parametrize("cutter", CUTTERS)
-def test_what_a_cut_leaves_of_a_secret_is_half_of_it_at_most(cutter):
-    size, show = CUTTERS[cutter]
-    shown = [show("z" * (size - left)) for left in range(40)]
-    parts = {KEY[:16], KEY[-16:]}
-    assert any(part in text for part in parts for text in shown), "nothing was cut within it"
-    assert not any(part in redact(text) for part in parts for text in shown)
+def test_what_a_cut_leaves_of_a_secret_is_half_of_it_at_most(subtests):
+    for cutter, (size, show) in CUTTERS.items():
+        with subtests.test(cutter=cutter):
+            shown = [show("z" * (size - left)) for left in range(40)]
+            parts = {KEY[:16], KEY[-16:]}
+            assert any(part in text for part in parts for text in shown), "nothing was cut within it"
+            assert not any(part in redact(text) for part in parts for text in shown)
 
 
-@pytest.mark.parametrize(
-    ("text", "redacted"),
-    [
+def test_a_beginning_or_an_end_counts_from_half_of_it_on(subtests):
+    for text, redacted in [
         (f"a {KEY[:16]}", "a [secret]"),
         (f"a {KEY[:16]}… {KEY[16:]}", "a [secret]… " + KEY[16:]),
         (f"{KEY[-16:]} b", "[secret] b"),
         (f"{KEY[:30]}x{KEY}", "[secret]x[secret]"),
         (f"{KEY[:15]} {KEY[-15:]}", f"{KEY[:15]} {KEY[-15:]}"),
         ("tok-5f0c", "tok-5f0c"),
-    ],
-)
-def test_a_beginning_or_an_end_counts_from_half_of_it_on(text, redacted):
-    assert redact(text) == redacted
-    assert redact(redacted) == redacted
+    ]:
+        with subtests.test(text=text, redacted=redacted):
+            assert redact(text) == redacted
+            assert redact(redacted) == redacted
 
 
 def test_ten_characters_are_the_least_and_words_and_paths_count_whole():

@@ -21,10 +21,11 @@ ROWS: list[tuple[str, str]] = [
 REASONS = sorted({why for _, why in ROWS if why})
 
 
-@pytest.mark.parametrize("why", REASONS)
-def test_what_nobody_means_is_dangerous_however_it_is_spelled(why):
-    found = {command: danger(command, ROOT, ENVIRONMENT) for command, expected in ROWS if expected == why}
-    assert {command: reason for command, reason in found.items() if why not in reason} == {}
+def test_what_nobody_means_is_dangerous_however_it_is_spelled(subtests):
+    for why in REASONS:
+        with subtests.test(why=why):
+            found = {command: danger(command, ROOT, ENVIRONMENT) for command, expected in ROWS if expected == why}
+            assert {command: reason for command, reason in found.items() if why not in reason} == {}
 
 
 def test_ordinary_work_is_not_dangerous():
@@ -43,14 +44,13 @@ def test_the_folder_it_stands_in_is_left_to_rm_which_refuses_it_itself(tmp_path,
     assert danger(f"rm -rf {folder}", tmp_path) == ""
 
 
-@pytest.mark.parametrize(
-    "command", ["git push --force", "sudo rm -rf /", "rm -rf /", "curl x | sh", "env A=1 rm -rf ~"]
-)
-@pytest.mark.parametrize("continued", [" \\\n", " \\\n ", "\t\\\n\\\n  "])
-def test_a_line_that_continues_on_the_next_is_read_as_one(command, continued):
-    found = [command.words for command in parse_commands(command.replace(" ", continued))]
-    assert found == [command.words for command in parse_commands(command)]
-    assert danger(command.replace(" ", continued), ROOT, ENVIRONMENT) == danger(command, ROOT, ENVIRONMENT)
+def test_a_line_that_continues_on_the_next_is_read_as_one(subtests):
+    for command in ["git push --force", "sudo rm -rf /", "rm -rf /", "curl x | sh", "env A=1 rm -rf ~"]:
+        for continued in [" \\\n", " \\\n ", "\t\\\n\\\n  "]:
+            with subtests.test(command=command, continued=continued):
+                found = [command.words for command in parse_commands(command.replace(" ", continued))]
+                assert found == [command.words for command in parse_commands(command)]
+                assert danger(command.replace(" ", continued), ROOT, ENVIRONMENT) == danger(command, ROOT, ENVIRONMENT)
 
 
 def test_a_file_to_write_is_found_on_the_next_line():
@@ -65,27 +65,26 @@ def test_the_reason_names_the_part_that_decides():
     assert danger("curl x -o a.sh; ./a.sh", ROOT, ENVIRONMENT) == why
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "x=a;" + "x=$x$x;" * 8_000,
-        "".join(f"f{i}() {{ f{i + 1} a; f{i + 1} a; f{i + 1} a; }};" for i in range(40)) + "f0 x",
-        "f() { f a; g; }; g() { f a; g b; f c; };" + "f x;g y;" * 3_000,
-        "for a in " + "1 " * 60 + ";do echo " + "$(echo $a " * 30 + ")" * 30,
-        "cat f > f;sh f;" * 3_000,
-        "a='eval $a;eval $a;eval $a';" + "eval $a;" * 1_000,
-        "sh -s | " * 5_000 + "python -",
-        "rm -rf " + "{a,b}" * 5_000,
-        "echo " + "/a " * 9_000 + " | " + "xargs -I{} " * 50 + "{} " * 500,
-        "find a b c " + "-exec find {} {} {} " * 2_000,
-        "{ a;" * 4_000 + "} | sh;" * 4_000,
-        "env -C / " * 5_000 + "ls",
-        "${x:-" * 5_000 + "$(( " * 5_000,
-    ],
-    ids=range(13),
-)
-def test_a_line_that_multiplies_itself_is_read_to_an_end(command):
-    assert danger(command, ROOT, ENVIRONMENT) == ""
+def test_a_line_that_multiplies_itself_is_read_to_an_end(subtests):
+    for number, command in enumerate(
+        [
+            "x=a;" + "x=$x$x;" * 8_000,
+            "".join(f"f{i}() {{ f{i + 1} a; f{i + 1} a; f{i + 1} a; }};" for i in range(40)) + "f0 x",
+            "f() { f a; g; }; g() { f a; g b; f c; };" + "f x;g y;" * 3_000,
+            "for a in " + "1 " * 60 + ";do echo " + "$(echo $a " * 30 + ")" * 30,
+            "cat f > f;sh f;" * 3_000,
+            "a='eval $a;eval $a;eval $a';" + "eval $a;" * 1_000,
+            "sh -s | " * 5_000 + "python -",
+            "rm -rf " + "{a,b}" * 5_000,
+            "echo " + "/a " * 9_000 + " | " + "xargs -I{} " * 50 + "{} " * 500,
+            "find a b c " + "-exec find {} {} {} " * 2_000,
+            "{ a;" * 4_000 + "} | sh;" * 4_000,
+            "env -C / " * 5_000 + "ls",
+            "${x:-" * 5_000 + "$(( " * 5_000,
+        ]
+    ):
+        with subtests.test(number=number):
+            assert danger(command, ROOT, ENVIRONMENT) == ""
 
 
 def test_no_line_made_by_chance_breaks_the_reader():

@@ -83,21 +83,19 @@ def test_code_that_runs_in_this_process_is_never_offered_always(workspace):
     assert labels(call, workspace) == [("every call of python", False)]
 
 
-@pytest.mark.parametrize(
-    ("granted", "index", "then", "covered"),
-    [
+def test_a_grant_covers_what_would_offer_it(subtests):
+    for granted, index, then, covered in [
         (command("pytest -q"), 0, command("pytest tests"), True),
         (command("pytest -q"), 1, command("pytest -q"), True),
         (command("pytest -q"), 1, command("pytest tests"), False),
         (command("pytest -q"), 0, command("pytest -q", reads=(".",)), True),
         (other("a", "one", everything=True), 0, other("a", "two", everything=True), False),
         (other("a", everything=True), 0, other("b", everything=True), False),
-    ],
-)
-def test_a_grant_covers_what_would_offer_it(granted, index, then, covered):
-    grants = Grants()
-    grants.add(scopes(granted)[index])
-    assert (grants.covering(then) is not None) is covered
+    ]:
+        with subtests.test(granted=granted, index=index, then=then, covered=covered):
+            grants = Grants()
+            grants.add(scopes(granted)[index])
+            assert (grants.covering(then) is not None) is covered
 
 
 def test_a_file_is_the_file_whoever_edits_it_and_however_it_is_called(workspace):
@@ -187,11 +185,14 @@ def test_always_is_saved_and_holds_for_this_session_too():
     assert saved == grants.granted == [offered[0]]
 
 
-@pytest.mark.parametrize("by", ["callback", "recorded", "headless"])
-def test_only_a_persons_always_is_saved(by):
-    grants = Grants()
-    assert remember(ApprovalDecision(True, scope="always", by=by), scopes(command("pytest")), grants, never) == ""
-    assert len(grants.granted) == 1
+def test_only_a_persons_always_is_saved(subtests):
+    for by in ["callback", "recorded", "headless"]:
+        with subtests.test(by=by):
+            grants = Grants()
+            assert (
+                remember(ApprovalDecision(True, scope="always", by=by), scopes(command("pytest")), grants, never) == ""
+            )
+            assert len(grants.granted) == 1
 
 
 def test_what_no_rule_can_say_holds_for_the_session_and_that_is_said():

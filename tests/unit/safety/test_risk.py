@@ -30,9 +30,8 @@ def root(tmp_path) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("accesses", "risk"),
-    [
+def test_low_reads_medium_writes_and_all_else_is_high(subtests, root):
+    for accesses, risk in [
         (Accesses(), Risk.LOW),
         (Accesses(reads=("a.py", "b.py")), Risk.LOW),
         (Accesses(writes=("a.py",)), Risk.MEDIUM),
@@ -46,18 +45,15 @@ def root(tmp_path) -> Path:
         (Accesses(reads=("a.py", "~/.ssh/id_rsa")), Risk.HIGH),
         (Accesses(reads=(".env",)), Risk.HIGH),
         (Accesses(writes=(".git/hooks/pre-commit",)), Risk.HIGH),
-    ],
-    ids=str,
-)
-def test_low_reads_medium_writes_and_all_else_is_high(root, accesses, risk):
-    workspace = Workspace(root)
-    reads, writes = (tuple(map(workspace.resolve, paths)) for paths in (accesses.reads, accesses.writes))
-    assert risk_of(ToolRequest("x", Args(), "1", accesses, reads, writes), workspace) is risk
+    ]:
+        with subtests.test(accesses=accesses, risk=risk):
+            workspace = Workspace(root)
+            reads, writes = (tuple(map(workspace.resolve, paths)) for paths in (accesses.reads, accesses.writes))
+            assert risk_of(ToolRequest("x", Args(), "1", accesses, reads, writes), workspace) is risk
 
 
-@pytest.mark.parametrize(
-    ("args", "runs"), [(Command(command="ls"), True), (Command(command=["a"]), False), (Args(), False)]
-)
-def test_a_command_is_one_also_when_it_only_reads(args, runs):
-    request = ToolRequest("x", args, "1", Accesses(reads=(".",)))
-    assert (request.command is not None) is runs
+def test_a_command_is_one_also_when_it_only_reads(subtests):
+    for args, runs in [(Command(command="ls"), True), (Command(command=["a"]), False), (Args(), False)]:
+        with subtests.test(args=args, runs=runs):
+            request = ToolRequest("x", args, "1", Accesses(reads=(".",)))
+            assert (request.command is not None) is runs

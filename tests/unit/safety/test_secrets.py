@@ -21,39 +21,39 @@ def redact():
     return Redactor([KEY, "short"], WORKSPACE, HOME).text
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "MISTRAL_API_KEY",
-            "GITHUB_TOKEN",
-            "githubToken",
-            "AWS_SECRET_ACCESS_KEY",
-            "AWS_ACCESS_KEY_ID",
-            "DB_PASSWORD",
-        ),
-        *(
-            "PGPASSWORD",
-            "DB_PASS",
-            "MYSQL_PWD",
-            "SSHPASS",
-            "NPM_AUTH",
-            "GITHUB_PAT",
-            "SENTRY_DSN",
-            "JUPYTER_TOKEN",
-            "SSH_KEY",
-        ),
-        *("CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS", "my-api-key", "SLACK_WEBHOOK_URL", "OPENAI_APIKEY"),
-        *("OPENAI_KEY_2", "KEY_OPENAI", "MY_KEY1"),
-    ],
-)
-def test_a_name_tells_a_secret(name):
-    assert is_secret_name(name)
+NAME_TELLS_A_SECRET = [
+    *(
+        "MISTRAL_API_KEY",
+        "GITHUB_TOKEN",
+        "githubToken",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "DB_PASSWORD",
+    ),
+    *(
+        "PGPASSWORD",
+        "DB_PASS",
+        "MYSQL_PWD",
+        "SSHPASS",
+        "NPM_AUTH",
+        "GITHUB_PAT",
+        "SENTRY_DSN",
+        "JUPYTER_TOKEN",
+        "SSH_KEY",
+    ),
+    *("CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS", "my-api-key", "SLACK_WEBHOOK_URL", "OPENAI_APIKEY"),
+    *("OPENAI_KEY_2", "KEY_OPENAI", "MY_KEY1"),
+]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_a_name_tells_a_secret(subtests):
+    for name in NAME_TELLS_A_SECRET:
+        with subtests.test(name=name):
+            assert is_secret_name(name)
+
+
+def test_a_harmless_name_is_left_alone(subtests):
+    for name in [
         *(
             "PATH",
             "PWD",
@@ -67,10 +67,9 @@ def test_a_name_tells_a_secret(name):
         ),
         *("COMPASS_DIR", "AUTHOR", "GIT_AUTHOR_NAME", "VIRTUAL_ENV", "JPY_SESSION_NAME", "KEYTIMEOUT", "PATTERN"),
         "PRIMARY_KEY_COLUMN",
-    ],
-)
-def test_a_harmless_name_is_left_alone(name):
-    assert not is_secret_name(name)
+    ]:
+        with subtests.test(name=name):
+            assert not is_secret_name(name)
 
 
 def test_children_get_no_secret_but_those_that_are_kept():
@@ -130,9 +129,8 @@ def test_secret_values_vanish_also_escaped(redact):
     assert redact("short stays") == "short stays"
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
+def test_the_known_shapes_of_keys_vanish(subtests, redact):
+    for secret in [
         "sk-proj-abcDEF0123456789abcdef",
         "ghp_" + "a1" * 18,
         "github_pat_" + "a1" * 20,
@@ -141,10 +139,9 @@ def test_secret_values_vanish_also_escaped(redact):
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NSJ9.c2lnbmF0dXJl",
         "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA\n" * 9 + "-----END RSA PRIVATE KEY-----",
         "-----BEGIN PRIVATE KEY-----\\n" + "MIIEpAIBAAKCAQEA\\n" * 9 + "-----END PRIVATE KEY-----",
-    ],
-)
-def test_the_known_shapes_of_keys_vanish(redact, secret):
-    assert redact(f'before "{secret}" after') == 'before "[secret]" after'
+    ]:
+        with subtests.test(secret=secret):
+            assert redact(f'before "{secret}" after') == 'before "[secret]" after'
 
 
 def test_what_stands_around_a_secret_stays(redact):
@@ -152,24 +149,21 @@ def test_what_stands_around_a_secret_stays(redact):
     assert redact("postgres://ada:pw@db/x") == "postgres://ada:[secret]@db/x"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_ordinary_text_stays(subtests, redact):
+    for text in [
         '<div class="sk-estimator-doc-link fitted">',
         'if "-----BEGIN RSA PRIVATE KEY-----" in text:\n    return True\n',
         "the bearer of this certificate",
         'f"http://{user}:{password}@{host}"',
         "a task-force of twenty-four people1234567890",
         "https://example.org:8080/a@b",
-    ],
-)
-def test_ordinary_text_stays(redact, text):
-    assert redact(text) == text
+    ]:
+        with subtests.test(text=text):
+            assert redact(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "redacted"),
-    [
+def test_paths_are_replaced_at_their_boundaries_longest_first(subtests, redact):
+    for text, redacted in [
         ("/home/ada/projects/engine/src/x.py:3", "{workspace}/src/x.py:3"),
         ("in /home/ada/projects/engine.", "in {workspace}."),
         ("/home/ada/.bashrc and /home/ada", "~/.bashrc and ~"),
@@ -178,10 +172,9 @@ def test_ordinary_text_stays(redact, text):
         ("PYTHONPATH=/home/ada:/home/ada/projects/engine", "PYTHONPATH=~:{workspace}"),
         ("/home/adam /home/ada-2 /mnt/home/ada /home/ada.old", "/home/adam /home/ada-2 /mnt/home/ada /home/ada.old"),
         ("/home/ada/projects/engine2/x", "~/projects/engine2/x"),
-    ],
-)
-def test_paths_are_replaced_at_their_boundaries_longest_first(redact, text, redacted):
-    assert redact(text) == redacted
+    ]:
+        with subtests.test(text=text, redacted=redacted):
+            assert redact(text) == redacted
 
 
 def test_both_spellings_of_a_linked_workspace_are_replaced(tmp_path):
@@ -203,23 +196,23 @@ def test_redacting_twice_changes_nothing_more():
     assert redact(once) == once
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sk-" * 33_000,
-        "eyJ" * 33_000,
-        "bearer " * 14_000,
-        "://a:" * 20_000,
-        "-----BEGIN PRIVATE KEY-----" * 4_000,
-        "/home/ada/projects/engine/x.py: ok\n" * 3_000,
-        "a" * 100_000,
-        "secret-val" * 10_000,
-        "lue-7" * 20_000,
-    ],
-)
-def test_a_secret_after_100_kb_of_hostile_text_is_removed(text):
-    redact = Redactor([f"secret-value-{n}" for n in range(30)], WORKSPACE, HOME).text
-    assert "secret-value-7" not in redact(f"{text}\nsecret-value-7\n")
+def test_a_secret_after_100_kb_of_hostile_text_is_removed(subtests):
+    for number, text in enumerate(
+        [
+            "sk-" * 33_000,
+            "eyJ" * 33_000,
+            "bearer " * 14_000,
+            "://a:" * 20_000,
+            "-----BEGIN PRIVATE KEY-----" * 4_000,
+            "/home/ada/projects/engine/x.py: ok\n" * 3_000,
+            "a" * 100_000,
+            "secret-val" * 10_000,
+            "lue-7" * 20_000,
+        ]
+    ):
+        with subtests.test(number=number):
+            redact = Redactor([f"secret-value-{n}" for n in range(30)], WORKSPACE, HOME).text
+            assert "secret-value-7" not in redact(f"{text}\nsecret-value-7\n")
 
 
 def test_the_names_of_gits_settings_are_no_secrets():

@@ -9,8 +9,6 @@ import subprocess
 from itertools import groupby
 from pathlib import Path
 
-import pytest
-
 from kin_nb.core.safety.shell.classification import UnprovenError
 from kin_nb.core.safety.shell.read_only.plain_line import Token, agreed_tokens, lists, tokens
 from kin_nb.core.safety.shell.read_only.words import WordReader
@@ -136,60 +134,61 @@ def test_what_both_readers_agree_on_is_what_bash_does(tmp_path):
     assert sum("2>" in printed for printed in expected.values()) > 50
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("a 0</dev/null", "a 0>/dev/null b", "a 1\\\n</dev/null", "a \\\n0</dev/null b", "a 12>/dev/null", "a 10>&1"),
-        *("a -2>&1", "a 99999999999>/dev/null", "a 2000000000>/dev/null", "a {b}>/dev/null", "a >&2>/dev/null"),
-        *("[ x = x && b = y ]", "[ x = x || b ]", "a\\\nb", "a \\\n b", "a &\\\n& b", 'a "b\\\nc"', "a\\"),
-        *(
-            "a <<b\nb",
-            "a <<< b",
-            "a <(b)",
-            "((a))",
-            "echo $((1))",
-            "echo `a`",
-            "echo $'a'",
-            "a; ; b",
-            "a 'b",
-            'a "b',
-            "a)",
-        ),
-    ],
-)
-def test_a_line_that_may_be_read_in_two_ways_is_not_agreed_on(line):
-    assert agree(line) is None
+LINE_THAT_MAY_BE_READ_IN_TWO_WAYS = [
+    *("a 0</dev/null", "a 0>/dev/null b", "a 1\\\n</dev/null", "a \\\n0</dev/null b", "a 12>/dev/null", "a 10>&1"),
+    *("a -2>&1", "a 99999999999>/dev/null", "a 2000000000>/dev/null", "a {b}>/dev/null", "a >&2>/dev/null"),
+    *("[ x = x && b = y ]", "[ x = x || b ]", "a\\\nb", "a \\\n b", "a &\\\n& b", 'a "b\\\nc"', "a\\"),
+    *(
+        "a <<b\nb",
+        "a <<< b",
+        "a <(b)",
+        "((a))",
+        "echo $((1))",
+        "echo `a`",
+        "echo $'a'",
+        "a; ; b",
+        "a 'b",
+        'a "b',
+        "a)",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("if a; then b\nfi", "for x in in do; do a; done", "while a; do b; done", "case a in b) c;; esac", "time a"),
-        *(
-            "{ a; }",
-            "(a)",
-            "! a",
-            "a &",
-            "a |& b",
-            "a;& b",
-            "f() { a; }",
-            "x=1",
-            "x=1 a",
-            "a[1]=2 b",
-            "x+=1",
-            "[[ a ]]",
-        ),
-        *('a "$(b c)"d', "a ${b}", 'a "${b}"', "a <&-", "a 2>&-", "a <> b", "coproc a", "function a { b; }", "a $[1]"),
-        *("| a", "a |", "&& a", "a && ; b", "a\n| b", ">a >b", "2>&1"),
-    ],
-)
-def test_what_is_more_than_a_plain_line_is_not_proven(line):
-    assert agree(line) is None
+def test_a_line_that_may_be_read_in_two_ways_is_not_agreed_on(subtests):
+    for line in LINE_THAT_MAY_BE_READ_IN_TWO_WAYS:
+        with subtests.test(line=line):
+            assert agree(line) is None
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
+WHAT_IS_MORE_THAN_A_PLAIN_LINE = [
+    *("if a; then b\nfi", "for x in in do; do a; done", "while a; do b; done", "case a in b) c;; esac", "time a"),
+    *(
+        "{ a; }",
+        "(a)",
+        "! a",
+        "a &",
+        "a |& b",
+        "a;& b",
+        "f() { a; }",
+        "x=1",
+        "x=1 a",
+        "a[1]=2 b",
+        "x+=1",
+        "[[ a ]]",
+    ),
+    *('a "$(b c)"d', "a ${b}", 'a "${b}"', "a <&-", "a 2>&-", "a <> b", "coproc a", "function a { b; }", "a $[1]"),
+    *("| a", "a |", "&& a", "a && ; b", "a\n| b", ">a >b", "2>&1"),
+]
+
+
+def test_what_is_more_than_a_plain_line_is_not_proven(subtests):
+    for line in WHAT_IS_MORE_THAN_A_PLAIN_LINE:
+        with subtests.test(line=line):
+            assert agree(line) is None
+
+
+def test_a_plain_line_is_agreed_on(subtests):
+    for line, found in [
         ("a 2>/dev/null b", "a 2> /dev/null b"),
         ("a x2>&1", "a x2 >& 1"),
         ("a 'b c'#d # e\nf", "a 'b c'#d \n f"),
@@ -197,10 +196,9 @@ def test_what_is_more_than_a_plain_line_is_not_proven(line):
         ("a if then", "a if then"),
         ('a "b $? c" $? \\$x', 'a "b $? c" $? \\$x'),
         ("[ -f x ] || test -d if", "[ -f x ] || test -d if"),
-    ],
-)
-def test_a_plain_line_is_agreed_on(line, found):
-    assert " ".join(token.text for token in agree(line) or ()) == found
+    ]:
+        with subtests.test(line=line, found=found):
+            assert " ".join(token.text for token in agree(line) or ()) == found
 
 
 def test_no_text_breaks_the_reader():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.shell import classify
 from kin_nb.core.safety.shell.classification import shown
@@ -22,33 +20,33 @@ def said(command: str, root: Path) -> str:
     return "\n".join(map(Redactor([SECRET, PHRASE], root).text, texts))
 
 
-@pytest.mark.parametrize("value", [SECRET, f"'{PHRASE}'", f'"{PHRASE}"'])
-@pytest.mark.parametrize(
-    "command",
-    [
-        "DEPLOY_TOKEN={} ./deploy.sh",
-        "export DEPLOY_TOKEN={}",
-        "A=1 DEPLOY_TOKEN={}",
-        "./deploy.sh --token {}",
-        "curl -sS https://api.example.com/v1/things/and/more/things -H 'X-Deploy: '{}",
-        "echo a; ./deploy.sh --and --some --more --words --before --the --secret --to --cut {}",
-        "echo x > {}",
-        "cat <<EOF\n{}\nEOF",
-        "rm -rf / {}",
-        "{}",
-        "awk {}",
-        "test {}",
-        "ls $(cat {})",
-        "cd {}; ls",
-        "while true; do ls {}; done",
-    ],
-)
-def test_no_piece_of_a_secret_is_left_where_a_command_is_cut(tmp_path, monkeypatch, command, value):
-    monkeypatch.setenv("DEPLOY_TOKEN", SECRET)
-    monkeypatch.setenv("DEPLOY_PASSPHRASE", PHRASE)
-    for filler in ("", "ls ab;", "ls a b c d e f g h i; "):
-        recorded = said(filler + command.replace("{}", value), tmp_path)
-        assert not any(secret[:length] in recorded for secret in (SECRET, PHRASE) for length in (6, 12, 20)), recorded
+def test_no_piece_of_a_secret_is_left_where_a_command_is_cut(subtests, tmp_path, monkeypatch):
+    for value in [SECRET, f"'{PHRASE}'", f'"{PHRASE}"']:
+        for command in [
+            "DEPLOY_TOKEN={} ./deploy.sh",
+            "export DEPLOY_TOKEN={}",
+            "A=1 DEPLOY_TOKEN={}",
+            "./deploy.sh --token {}",
+            "curl -sS https://api.example.com/v1/things/and/more/things -H 'X-Deploy: '{}",
+            "echo a; ./deploy.sh --and --some --more --words --before --the --secret --to --cut {}",
+            "echo x > {}",
+            "cat <<EOF\n{}\nEOF",
+            "rm -rf / {}",
+            "{}",
+            "awk {}",
+            "test {}",
+            "ls $(cat {})",
+            "cd {}; ls",
+            "while true; do ls {}; done",
+        ]:
+            with subtests.test(value=value, command=command), monkeypatch.context() as patch:
+                patch.setenv("DEPLOY_TOKEN", SECRET)
+                patch.setenv("DEPLOY_PASSPHRASE", PHRASE)
+                for filler in ("", "ls ab;", "ls a b c d e f g h i; "):
+                    recorded = said(filler + command.replace("{}", value), tmp_path)
+                    assert not any(
+                        secret[:length] in recorded for secret in (SECRET, PHRASE) for length in (6, 12, 20)
+                    ), recorded
 
 
 def test_of_a_variable_that_is_set_the_name_is_said_and_not_the_value(tmp_path):
@@ -56,32 +54,32 @@ def test_of_a_variable_that_is_set_the_name_is_said_and_not_the_value(tmp_path):
     assert classify("export A=something-new", tmp_path).reason == "`export A=…` sets a variable"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("ls -la", "`ls -la`"),
-        ("ls  -la\n", "`ls -la`"),
-        ("grep -rn something some/folder another/folder", "`grep -rn something some/folder …`"),
-        ("git commit -m 'a message that is rather long'", "`git commit -m …`"),
-        (
-            "/a/path/that/is/longer/than/what/is/shown/of/a/line",
-            "`/a/path/that/is/longer/than/what/is/shown/of/a/line`",
-        ),
-        ("x" * 500, "`…`"),
-    ],
-)
-def test_a_piece_of_a_line_is_cut_between_words(text, expected):
-    assert shown(text) == expected
+def test_a_piece_of_a_line_is_cut_between_words(subtests):
+    for number, (text, expected) in enumerate(
+        [
+            ("ls -la", "`ls -la`"),
+            ("ls  -la\n", "`ls -la`"),
+            ("grep -rn something some/folder another/folder", "`grep -rn something some/folder …`"),
+            ("git commit -m 'a message that is rather long'", "`git commit -m …`"),
+            (
+                "/a/path/that/is/longer/than/what/is/shown/of/a/line",
+                "`/a/path/that/is/longer/than/what/is/shown/of/a/line`",
+            ),
+            ("x" * 500, "`…`"),
+        ]
+    ):
+        with subtests.test(number=number):
+            assert shown(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("command", "summary"),
-    [
-        ("ls -la", "ls -la"),
-        ("ls\npwd", "ls …"),
-        ("echo " + "ab " * 50, "echo " + " ".join(["ab"] * 32) + " …"),
-        ("x" * 200, "…"),
-    ],
-)
-def test_a_summary_is_the_first_line_cut_between_words(command, summary):
-    assert Bash.from_config(BashConfig()).preview(BashArgs(command=command)).summary == summary
+def test_a_summary_is_the_first_line_cut_between_words(subtests):
+    for number, (command, summary) in enumerate(
+        [
+            ("ls -la", "ls -la"),
+            ("ls\npwd", "ls …"),
+            ("echo " + "ab " * 50, "echo " + " ".join(["ab"] * 32) + " …"),
+            ("x" * 200, "…"),
+        ]
+    ):
+        with subtests.test(number=number):
+            assert Bash.from_config(BashConfig()).preview(BashArgs(command=command)).summary == summary

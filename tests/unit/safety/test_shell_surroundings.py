@@ -50,49 +50,48 @@ def test_a_monitor_that_git_would_run_makes_git_unproven(root, environment):
     assert (root / "ran").exists()  # git does run it
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        '[filter "x"]\n\tclean = ./x\n',
-        '[FILTER "x"]\n\tprocess = ./x\n',
-        "[diff]\n\texternal = ./x\n",
-        '[diff "x"]\n\ttextconv = ./x\n',
-        "[core]\n\tpager = ./x\n",
-        "[core]\n\tsshCommand = ./x\n",
-        "[core]\n\tworktree = /\n",
-        "[include]\n\tpath = ../x\n",
-        '[includeIf "gitdir:/"]\n\tpath = x\n',
-        "[pager]\n\tstatus = ./x\n",
-        "[gpg]\n\tprogram = ./x\n",
-        "[log]\n\tshowSignature = true\n",
-        '[remote "origin"]\n\tpromisor = true\n',
-        "[submodule]\n\trecurse = true\n",
-        "[core] fsmonitor = ./x\n",
-        "[core]\n\tfilemode = true \\\n\tfsmonitor = ./x\n",
-        "[core]\n\tunknown = x\n",
-        "nonsense\n= x\n",
-    ],
-)
-def test_a_setting_that_is_not_known_to_be_inert_makes_git_unproven(root, environment, setting):
-    configure(root, setting)
-    for command in ("git status", "git log -1", "cd src && git diff", "git -C src status"):
-        assert classify(command, root, environment).kind == "unknown", command
-    assert classify("ls", root, environment).kind == "read-only"
+SETTING_THAT_IS_NOT_KNOWN = [
+    '[filter "x"]\n\tclean = ./x\n',
+    '[FILTER "x"]\n\tprocess = ./x\n',
+    "[diff]\n\texternal = ./x\n",
+    '[diff "x"]\n\ttextconv = ./x\n',
+    "[core]\n\tpager = ./x\n",
+    "[core]\n\tsshCommand = ./x\n",
+    "[core]\n\tworktree = /\n",
+    "[include]\n\tpath = ../x\n",
+    '[includeIf "gitdir:/"]\n\tpath = x\n',
+    "[pager]\n\tstatus = ./x\n",
+    "[gpg]\n\tprogram = ./x\n",
+    "[log]\n\tshowSignature = true\n",
+    '[remote "origin"]\n\tpromisor = true\n',
+    "[submodule]\n\trecurse = true\n",
+    "[core] fsmonitor = ./x\n",
+    "[core]\n\tfilemode = true \\\n\tfsmonitor = ./x\n",
+    "[core]\n\tunknown = x\n",
+    "nonsense\n= x\n",
+]
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
+def test_a_setting_that_is_not_known_to_be_inert_makes_git_unproven(subtests, root, environment):
+    for setting in SETTING_THAT_IS_NOT_KNOWN:
+        with subtests.test(setting=setting):
+            configure(root, setting)
+            for command in ("git status", "git log -1", "cd src && git diff", "git -C src status"):
+                assert classify(command, root, environment).kind == "unknown", command
+            assert classify("ls", root, environment).kind == "read-only"
+
+
+def test_ordinary_settings_leave_git_proven(subtests, root, environment):
+    for setting in [
         '[remote "origin"]\n\turl = git@example.org:x/y.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n',
         '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n',
         "[alias]\n\tstatus = !./x\n",
         "[user]\n\tname = A ; a comment\n# another\n\n[pull]\n\trebase\n",
         "[core]\n\thooksPath = .husky\n",
-    ],
-)
-def test_ordinary_settings_leave_git_proven(root, environment, setting):
-    configure(root, setting)
-    assert classify("git status", root, environment).kind == "read-only"
+    ]:
+        with subtests.test(setting=setting):
+            configure(root, setting)
+            assert classify("git status", root, environment).kind == "read-only"
 
 
 def test_a_hook_that_looking_runs_makes_git_unproven(root, environment):
@@ -201,10 +200,11 @@ def test_a_git_folder_that_git_would_pass_by_is_not_believed(root, environment, 
     assert (root / "ran").exists()  # git passed it by, and obeyed the root's settings
 
 
-@pytest.mark.parametrize("text", ["gitdir: x \n", "gitdir:x\n", "gitdir:  x\n", "gitdir: x\ny\n", "gitdir: \n"])
-def test_a_pointer_that_git_would_read_otherwise_is_not_believed(root, environment, text):
-    (root / "src" / ".git").write_text(text)
-    assert classify("git -C src status", root, environment).kind == "unknown"
+def test_a_pointer_that_git_would_read_otherwise_is_not_believed(subtests, root, environment):
+    for text in ["gitdir: x \n", "gitdir:x\n", "gitdir:  x\n", "gitdir: x\ny\n", "gitdir: \n"]:
+        with subtests.test(text=text):
+            (root / "src" / ".git").write_text(text)
+            assert classify("git -C src status", root, environment).kind == "unknown"
 
 
 @pytest.mark.parametrize("value", [".ev ; c", ".ev # c", '".ev"', ".e\\\\v", '.e"v"', ".ev x"])
@@ -302,16 +302,17 @@ def test_git_told_to_look_elsewhere_is_not_proven(root, environment):
     assert classify("git status", root, environment | {"GIT_DIR": "/x"}).kind == "unknown"
 
 
-@pytest.mark.parametrize("entry", ["", ".", "bin", "{root}/bin"])
-def test_a_program_of_the_workspace_is_not_the_one_that_is_known(root, environment, entry):
-    program(root / "bin" / "ls")
-    program(root / "ls")
-    first = environment | {"PATH": f"{entry.format(root=root)}:{environment['PATH']}"}
-    judgement = classify("ls", root, first)
-    assert (judgement.kind, "a program of the workspace" in judgement.reason) == ("unknown", True)
-    assert classify("cat README.md", root, first).kind == "read-only"
-    last = environment | {"PATH": f"{environment['PATH']}:{entry.format(root=root)}"}
-    assert classify("ls", root, last).kind == "read-only"
+def test_a_program_of_the_workspace_is_not_the_one_that_is_known(subtests, root, environment):
+    for entry in ["", ".", "bin", "{root}/bin"]:
+        with subtests.test(entry=entry):
+            program(root / "bin" / "ls")
+            program(root / "ls")
+            first = environment | {"PATH": f"{entry.format(root=root)}:{environment['PATH']}"}
+            judgement = classify("ls", root, first)
+            assert (judgement.kind, "a program of the workspace" in judgement.reason) == ("unknown", True)
+            assert classify("cat README.md", root, first).kind == "read-only"
+            last = environment | {"PATH": f"{environment['PATH']}:{entry.format(root=root)}"}
+            assert classify("ls", root, last).kind == "read-only"
 
 
 def test_a_shell_of_the_workspace_proves_nothing(root, environment):
@@ -319,15 +320,16 @@ def test_a_shell_of_the_workspace_proves_nothing(root, environment):
     assert classify("pwd", root, environment | {"PATH": f"{root}/bin"}).kind == "unknown"
 
 
-@pytest.mark.parametrize("name", ["timeout", "xargs", "echo", "true"])
-def test_a_program_of_the_workspace_is_not_the_one_that_runs_another(root, environment, name):
-    program(root / "bin" / name)
-    first = environment | {"PATH": f"{root}/bin:{environment['PATH']}"}
-    line = {"xargs": "ls | xargs echo", "echo": "ls | xargs", "true": "timeout 5 true"}.get(
-        name, "timeout 5 wc README.md"
-    )
-    assert classify(line, root, environment).kind == "read-only"
-    assert classify(line, root, first).kind == "unknown"
+def test_a_program_of_the_workspace_is_not_the_one_that_runs_another(subtests, root, environment):
+    for name in ["timeout", "xargs", "echo", "true"]:
+        with subtests.test(name=name):
+            program(root / "bin" / name)
+            first = environment | {"PATH": f"{root}/bin:{environment['PATH']}"}
+            line = {"xargs": "ls | xargs echo", "echo": "ls | xargs", "true": "timeout 5 true"}.get(
+                name, "timeout 5 wc README.md"
+            )
+            assert classify(line, root, environment).kind == "read-only"
+            assert classify(line, root, first).kind == "unknown"
 
 
 def test_a_version_managers_shim_is_not_the_program(root, environment, tmp_path):
@@ -388,56 +390,66 @@ def test_a_program_that_runs_another_of_the_workspace_is_not_proven(tmp_path):
         assert classify(f"{name} x README.md", tmp_path, place).kind == "unknown"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "BASH_ENV",
-            "ENV",
-            "BASH_FUNC_cat%%",
-            "CDPATH",
-            "GLOBIGNORE",
-            "GLOBSORT",
-            "BASHOPTS",
-            "SHELLOPTS",
-            "POSIXLY_CORRECT",
-        ),
-        *(
-            "GIT_TRACE",
-            "GIT_EXTERNAL_DIFF",
-            "GIT_SSH_COMMAND",
-            "GIT_DIR",
-            "PERL5LIB",
-            "PERL5OPT",
-            "PYTHONPATH",
-            "LESSOPEN",
-        ),
-        *(
-            "LD_PRELOAD",
-            "LD_LIBRARY_PATH",
-            "GREP_OPTIONS",
-            "RIPGREP_CONFIG_PATH",
-            "TREE_COLORS",
-            "PWD",
-            "IFS",
-            "LC_COLLATE",
-            "LC_ALL",
-        ),
-    ],
-)
-def test_a_reader_is_told_nothing_that_changes_what_it_does(name):
-    kept = read_only_environment({"PATH": "/bin", name: "x"}, {})
-    assert kept.get(name, "C") == "C"
-    assert kept["LC_COLLATE"] == "C"
+READER_IS_TOLD_NOTHING = [
+    *(
+        "BASH_ENV",
+        "ENV",
+        "BASH_FUNC_cat%%",
+        "CDPATH",
+        "GLOBIGNORE",
+        "GLOBSORT",
+        "BASHOPTS",
+        "SHELLOPTS",
+        "POSIXLY_CORRECT",
+    ),
+    *(
+        "GIT_TRACE",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_SSH_COMMAND",
+        "GIT_DIR",
+        "PERL5LIB",
+        "PERL5OPT",
+        "PYTHONPATH",
+        "LESSOPEN",
+    ),
+    *(
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "GREP_OPTIONS",
+        "RIPGREP_CONFIG_PATH",
+        "TREE_COLORS",
+        "PWD",
+        "IFS",
+        "LC_COLLATE",
+        "LC_ALL",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    "name", ["BASH_ENV", "ENV", "BASH_FUNC_ls%%", "SHELLOPTS", "PS4", "LD_PRELOAD", "DYLD_X", "GCONV_PATH", "LOCPATH"]
-)  # fmt: skip
-def test_a_reader_loads_nothing_that_the_settings_of_bash_name(name):
-    kept = read_only_environment({"PATH": "/bin"}, {name: "./setup.sh", "GREETING": "hello"})
-    assert name not in kept
-    assert kept["GREETING"] == "hello"
+def test_a_reader_is_told_nothing_that_changes_what_it_does(subtests):
+    for name in READER_IS_TOLD_NOTHING:
+        with subtests.test(name=name):
+            kept = read_only_environment({"PATH": "/bin", name: "x"}, {})
+            assert kept.get(name, "C") == "C"
+            assert kept["LC_COLLATE"] == "C"
+
+
+def test_a_reader_loads_nothing_that_the_settings_of_bash_name(subtests):
+    for name in [
+        "BASH_ENV",
+        "ENV",
+        "BASH_FUNC_ls%%",
+        "SHELLOPTS",
+        "PS4",
+        "LD_PRELOAD",
+        "DYLD_X",
+        "GCONV_PATH",
+        "LOCPATH",
+    ]:
+        with subtests.test(name=name):
+            kept = read_only_environment({"PATH": "/bin"}, {name: "./setup.sh", "GREETING": "hello"})
+            assert name not in kept
+            assert kept["GREETING"] == "hello"
 
 
 def test_files_come_in_the_order_in_which_they_were_judged(tmp_path):

@@ -39,9 +39,10 @@ def test_the_home_is_expanded(workspace, monkeypatch, tmp_path):
     assert workspace.resolve("~/x") == tmp_path.resolve() / "x"
 
 
-@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../b", "~"])
-def test_what_lies_outside_resolves_and_is_not_contained(workspace, path):
-    assert not workspace.contains(workspace.resolve(path))
+def test_what_lies_outside_resolves_and_is_not_contained(subtests, workspace):
+    for path in ["../secret", "/etc/passwd", "a/../../b", "~"]:
+        with subtests.test(path=path):
+            assert not workspace.contains(workspace.resolve(path))
 
 
 def test_a_symlink_out_of_the_workspace_is_outside(workspace, tmp_path):
@@ -56,12 +57,13 @@ def test_a_sibling_with_the_same_beginning_is_outside(workspace, tmp_path):
     assert not workspace.contains(tmp_path / "project-2" / "x")
 
 
-@pytest.mark.parametrize("path", ["", "  ", "a\0b", "a\nb", "a\x1b[2J", "~nobody-of-this-name/x", "x" * 300])
-def test_an_impossible_path_is_refused_in_one_sentence(workspace, path):
-    with pytest.raises(ToolError) as refused:
-        workspace.resolve(path)
-    assert "\n" not in str(refused.value)
-    assert "\x1b" not in str(refused.value)
+def test_an_impossible_path_is_refused_in_one_sentence(subtests, workspace):
+    for number, path in enumerate(["", "  ", "a\0b", "a\nb", "a\x1b[2J", "~nobody-of-this-name/x", "x" * 300]):
+        with subtests.test(number=number):
+            with pytest.raises(ToolError) as refused:
+                workspace.resolve(path)
+            assert "\n" not in str(refused.value)
+            assert "\x1b" not in str(refused.value)
 
 
 def test_a_symlink_loop_is_refused(workspace):
@@ -71,50 +73,50 @@ def test_a_symlink_loop_is_refused(workspace):
         workspace.resolve("a")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(
-            ".git/hooks/pre-commit",
-            ".git/config",
-            "sub/.git/config",
-            ".GIT/config",
-            ".git",
-            ".hg/hgrc",
-            ".husky/pre-push",
-        ),
-        *(
-            ".bashrc",
-            "home/.zshrc",
-            ".profile",
-            "sitecustomize.py",
-            "lib/evil.pth",
-            ".pdbrc",
-            ".envrc",
-            ".vscode/tasks.json",
-        ),
-        *(".ipython/profile_default/startup/00.py", "share/jupyter/kernels/x/kernel.json", "ipython_config.py"),
-        *(
-            ".env",
-            ".env.local",
-            "prod.env",
-            ".ssh/id_ed25519",
-            "keys/id_rsa",
-            "server.pem",
-            ".aws/credentials",
-            ".netrc",
-        ),
-        *(".gnupg/x", ".docker/config.json", "credentials.json", ".npmrc", ".gitconfig", ".kin-code/config.toml"),
-        *("/proc/self/environ", "/dev/zero"),
-    ],
-)
-def test_secrets_and_what_runs_later_are_sensitive(workspace, path):
-    assert workspace.is_sensitive(workspace.root / path)
+SECRETS_AND_WHAT_RUNS_LATER = [
+    *(
+        ".git/hooks/pre-commit",
+        ".git/config",
+        "sub/.git/config",
+        ".GIT/config",
+        ".git",
+        ".hg/hgrc",
+        ".husky/pre-push",
+    ),
+    *(
+        ".bashrc",
+        "home/.zshrc",
+        ".profile",
+        "sitecustomize.py",
+        "lib/evil.pth",
+        ".pdbrc",
+        ".envrc",
+        ".vscode/tasks.json",
+    ),
+    *(".ipython/profile_default/startup/00.py", "share/jupyter/kernels/x/kernel.json", "ipython_config.py"),
+    *(
+        ".env",
+        ".env.local",
+        "prod.env",
+        ".ssh/id_ed25519",
+        "keys/id_rsa",
+        "server.pem",
+        ".aws/credentials",
+        ".netrc",
+    ),
+    *(".gnupg/x", ".docker/config.json", "credentials.json", ".npmrc", ".gitconfig", ".kin-code/config.toml"),
+    *("/proc/self/environ", "/dev/zero"),
+]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_secrets_and_what_runs_later_are_sensitive(subtests, workspace):
+    for path in SECRETS_AND_WHAT_RUNS_LATER:
+        with subtests.test(path=path):
+            assert workspace.is_sensitive(workspace.root / path)
+
+
+def test_ordinary_files_are_not_sensitive(subtests, workspace):
+    for path in [
         "Makefile",
         "src/x.py",
         ".gitignore",
@@ -123,29 +125,31 @@ def test_secrets_and_what_runs_later_are_sensitive(workspace, path):
         "id_rsa.pub",
         "secrets.py",
         "git/x",
-    ],
-)
-def test_ordinary_files_are_not_sensitive(workspace, path):
-    assert workspace.is_sensitive(workspace.root / path) is None
+    ]:
+        with subtests.test(path=path):
+            assert workspace.is_sensitive(workspace.root / path) is None
 
 
-@pytest.mark.parametrize("path", OBEYED)
-def test_files_that_others_obey_are_sensitive_when_written_and_not_when_read(workspace, path):
-    for name in (path, path.upper(), f"sub/{path}"):
-        assert workspace.is_sensitive(workspace.root / name, "write")
-        assert workspace.is_sensitive(workspace.root / name) is None
+def test_files_that_others_obey_are_sensitive_when_written_and_not_when_read(subtests, workspace):
+    for path in OBEYED:
+        with subtests.test(path=path):
+            for name in (path, path.upper(), f"sub/{path}"):
+                assert workspace.is_sensitive(workspace.root / name, "write")
+                assert workspace.is_sensitive(workspace.root / name) is None
 
 
-@pytest.mark.parametrize("path", [".mcp.json", ".claude/settings.json", ".cursor/mcp.json", "sitecustomize.py"])
-def test_settings_that_may_hold_keys_and_what_runs_later_are_sensitive_when_read_too(workspace, path):
-    assert workspace.is_sensitive(workspace.root / path)
-    assert workspace.is_sensitive(workspace.root / path, "write")
+def test_settings_that_may_hold_keys_and_what_runs_later_are_sensitive_when_read_too(subtests, workspace):
+    for path in [".mcp.json", ".claude/settings.json", ".cursor/mcp.json", "sitecustomize.py"]:
+        with subtests.test(path=path):
+            assert workspace.is_sensitive(workspace.root / path)
+            assert workspace.is_sensitive(workspace.root / path, "write")
 
 
-@pytest.mark.parametrize("path", ["kubeconfig", "prod.kubeconfig", "kubeconfig-eu.yaml", ".kube/config", "a.tfstate"])
-def test_cluster_and_infrastructure_secrets_are_sensitive_when_read(workspace, path):
-    assert workspace.is_sensitive(workspace.root / path) == "may hold secrets"
-    assert workspace.is_sensitive(workspace.root / "x" / path.upper()) == "may hold secrets"
+def test_cluster_and_infrastructure_secrets_are_sensitive_when_read(subtests, workspace):
+    for path in ["kubeconfig", "prod.kubeconfig", "kubeconfig-eu.yaml", ".kube/config", "a.tfstate"]:
+        with subtests.test(path=path):
+            assert workspace.is_sensitive(workspace.root / path) == "may hold secrets"
+            assert workspace.is_sensitive(workspace.root / "x" / path.upper()) == "may hold secrets"
 
 
 def test_conftest_is_sensitive_when_it_is_created_only(workspace):
@@ -183,10 +187,10 @@ def test_a_named_pipe_is_refused_at_once(tmp_path):
         open_regular(tmp_path / "pipe")
 
 
-@pytest.mark.parametrize(("path", "reason"), [("/dev/zero", "device"), ("/", "folder"), ("/no/such", "no such file")])
-def test_what_is_no_regular_file_is_refused(path, reason):
-    with pytest.raises(ToolError, match=reason):
-        read_bytes(Path(path), 10)
+def test_what_is_no_regular_file_is_refused(subtests):
+    for path, reason in [("/dev/zero", "device"), ("/", "folder"), ("/no/such", "no such file")]:
+        with subtests.test(path=path, reason=reason), pytest.raises(ToolError, match=reason):
+            read_bytes(Path(path), 10)
 
 
 def test_a_link_is_not_followed_when_opening(tmp_path):

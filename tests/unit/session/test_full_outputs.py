@@ -197,20 +197,17 @@ async def test_secrets_and_places_are_out_also_where_the_cut_goes_through_one(
     assert full_output_of(StoredSession.read(trusted.log.folder), call.id) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "kept", "left"),
-    [
+def test_ten_megabytes_are_kept_and_the_rest_is_counted(subtests):
+    for text, more, kept, left in [
         ("x" * FULL_OUTPUT_LIMIT, 0, "x" * FULL_OUTPUT_LIMIT, 0),
         ("x" * (FULL_OUTPUT_LIMIT + 5), 7, "x" * FULL_OUTPUT_LIMIT, 12),
         ("é" * (FULL_OUTPUT_LIMIT // 2) + "é", 0, "é" * (FULL_OUTPUT_LIMIT // 2), 2),
         ("x" + "é" * (FULL_OUTPUT_LIMIT // 2), 0, "x" + "é" * (FULL_OUTPUT_LIMIT // 2 - 1), 2),
         ("short", 3, "short", 3),
-    ],
-    ids=["just fits", "too long", "characters of two bytes", "a character on the edge", "its tool counted on"],
-)
-def test_ten_megabytes_are_kept_and_the_rest_is_counted(text, more, kept, left):
-    found = limited(text, more).decode()
-    assert found == kept + (f"\n[… {left:,} more bytes were not kept]\n" if left else "")
+    ]:
+        with subtests.test(text=text, more=more, kept=kept, left=left):
+            found = limited(text, more).decode()
+            assert found == kept + (f"\n[… {left:,} more bytes were not kept]\n" if left else "")
 
 
 def test_a_stream_without_end_is_counted_and_not_kept(handed_over):
@@ -360,9 +357,10 @@ def test_a_call_that_ran_again_in_another_session_is_the_same():
     assert compare_call(one, two.model_copy(update={"output": f"b\n{hints[1]}"})).kind == "text"
 
 
-@pytest.mark.parametrize("text", ["", "a", note("a", "c"), f"a\n{note('a', 'c')}", f"a\n{note('a', 'c')}\nb"])
-def test_what_a_program_prints_is_its_result_whatever_it_reads_like(text):
-    assert RecordedCall(id="c", name="bash", arguments="{}", output=text).result == text
+def test_what_a_program_prints_is_its_result_whatever_it_reads_like(subtests):
+    for text in ["", "a", note("a", "c"), f"a\n{note('a', 'c')}", f"a\n{note('a', 'c')}\nb"]:
+        with subtests.test(text=text):
+            assert RecordedCall(id="c", name="bash", arguments="{}", output=text).result == text
 
 
 def test_nothing_is_left_where_the_disk_refuses(tmp_path, monkeypatch):

@@ -168,9 +168,8 @@ def test_types_of_a_later_version_are_passed_over():
     assert [(t.prompt, t.outcome) for t in turns] == [("x", "done")]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_a_record_of_ours_that_makes_no_sense_is_named(subtests):
+    for line in [
         {"type": "turn"},
         {"type": "turn", "record": {"turn": 1}},
         {"type": "reply", "step": []},
@@ -179,14 +178,12 @@ def test_types_of_a_later_version_are_passed_over():
         {"type": "end", "turn": {"outcome": "splendid"}},
         {"type": "warning"},
         {"type": "continued", "turns": 3},
-    ],
-    ids=str,
-)
-def test_a_record_of_ours_that_makes_no_sense_is_named(line):
-    turn = {"type": "turn", "record": {"turn": 1, "prompt": "x"}}
-    reply = {"type": "reply", "step": {"calls": [{"id": "c1", "name": "bash", "arguments": "{}"}]}}
-    with pytest.raises(LogRecordError, match=f"record 4, of type {line['type']}"):
-        SessionState.of([{"type": "session"}, turn, reply, line])
+    ]:
+        with subtests.test(line=line):
+            turn = {"type": "turn", "record": {"turn": 1, "prompt": "x"}}
+            reply = {"type": "reply", "step": {"calls": [{"id": "c1", "name": "bash", "arguments": "{}"}]}}
+            with pytest.raises(LogRecordError, match=f"record 4, of type {line['type']}"):
+                SessionState.of([{"type": "session"}, turn, reply, line])
 
 
 def test_what_belongs_to_a_lost_prompt_ends_in_no_other_turn(write_session):

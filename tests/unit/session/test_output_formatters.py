@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from kin_nb.core.events import StepStartEvent
 from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
 from kin_nb.core.output_formatters import OutputFormat, create_formatter
@@ -68,6 +66,7 @@ def test_streaming_is_a_line_per_message_as_it_comes_without_secrets():
     assert late == []
 
 
-@pytest.mark.parametrize("output_format", OutputFormat)
-def test_every_format_has_a_formatter(output_format):
-    assert create_formatter(output_format, print)
+def test_every_format_has_a_formatter(subtests):
+    for output_format in OutputFormat:
+        with subtests.test(output_format=output_format):
+            assert create_formatter(output_format, print)

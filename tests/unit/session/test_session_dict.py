@@ -202,9 +202,8 @@ async def test_only_the_messages_must_be_there(loaded):
     assert loaded({"messages": []}).agent.turns == []
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
-    [
+def test_what_is_no_session_is_one_error_that_says_where(subtests, config):
+    for data, told in [
         ([], "the document: "),
         ({}, "messages: Field required"),
         ({"messages": "x"}, "messages: "),
@@ -215,32 +214,34 @@ async def test_only_the_messages_must_be_there(loaded):
         ({"messages": [reply(content="Hi")]}, "messages.0: comes before the first message of the user"),
         ({"messages": [answer("a")]}, "messages.0: comes before the first message of the user"),
         ({"messages": [HELLO, answer("a")]}, "messages.1: does not answer a tool call of the reply before it"),
-        ({"messages": [HELLO, reply("a"), answer("b")]}, "messages.2: does not answer a tool call of the reply before it"),
+        (
+            {"messages": [HELLO, reply("a"), answer("b")]},
+            "messages.2: does not answer a tool call of the reply before it",
+        ),
         ({"messages": [HELLO, reply("a", "a")]}, "messages.1: each tool call must have an id of its own"),
         ({"messages": [HELLO, reply(None)]}, "messages.1: each tool call must have an id of its own"),
-    ],
-)  # fmt: skip
-def test_what_is_no_session_is_one_error_that_says_where(config, data, told):
-    with pytest.raises(SessionDataError) as error:
-        Session.from_dict(data, config)
-    assert str(error.value).startswith(told)
+    ]:
+        with subtests.test(data=data, told=told):
+            with pytest.raises(SessionDataError) as error:
+                Session.from_dict(data, config)
+            assert str(error.value).startswith(told)
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (b"{", "not a JSON document"),
-        (b"\xff\xfe\x00", "not a JSON document"),
-        (b"[" * 100_000, "not a JSON document"),
-        (b'{"messages": [{"role": "tool"}]}', "messages.0: "),
-    ],
-)
-def test_a_file_that_holds_none_is_an_error_that_names_it(config, tmp_path, content, told):
-    path = tmp_path / "s.json"
-    path.write_bytes(content)
-    with pytest.raises(SessionDataError) as error:
-        load_session(config, path)
-    assert str(error.value).startswith(f"{path}: {told}")
+def test_a_file_that_holds_none_is_an_error_that_names_it(subtests, config, tmp_path):
+    for number, (content, told) in enumerate(
+        [
+            (b"{", "not a JSON document"),
+            (b"\xff\xfe\x00", "not a JSON document"),
+            (b"[" * 100_000, "not a JSON document"),
+            (b'{"messages": [{"role": "tool"}]}', "messages.0: "),
+        ]
+    ):
+        with subtests.test(number=number):
+            path = tmp_path / "s.json"
+            path.write_bytes(content)
+            with pytest.raises(SessionDataError) as error:
+                load_session(config, path)
+            assert str(error.value).startswith(f"{path}: {told}")
 
 
 def test_what_is_no_file_is_an_error_at_once(config, tmp_path):

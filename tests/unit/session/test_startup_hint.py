@@ -34,13 +34,18 @@ def offered(workspace: Path, seconds: float) -> str | None:
     return resume_hint(sessions_root(), workspace.resolve(), 1_000_000 + seconds)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "ago"),
-    [(0, "a moment"), (60, "1 minute"), (3599, "59 minutes"), (3600, "1 hour"), (7300, "2 hours"), (-5, "a moment")],
-)
-def test_a_session_of_this_folder_is_offered(session, workspace, seconds, ago):
-    wanted = f"Last session here: {ago} ago, 2 turns. To continue it: %kin resume"
-    assert offered(workspace, seconds) == wanted
+def test_a_session_of_this_folder_is_offered(subtests, session, workspace):
+    for seconds, ago in [
+        (0, "a moment"),
+        (60, "1 minute"),
+        (3599, "59 minutes"),
+        (3600, "1 hour"),
+        (7300, "2 hours"),
+        (-5, "a moment"),
+    ]:
+        with subtests.test(seconds=seconds, ago=ago):
+            wanted = f"Last session here: {ago} ago, 2 turns. To continue it: %kin resume"
+            assert offered(workspace, seconds) == wanted
 
 
 def test_not_one_of_yesterday(session, workspace):
@@ -77,26 +82,26 @@ def test_a_turn_that_was_cut_off_counts(session, workspace):
     assert offered(workspace, 0) == "Last session here: a moment ago, 2 turns. To continue it: %kin resume"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\xff\n",
-        b"[]\n",
-        b"{}\n",
-        b'{"type":"session"}\n',
-        b"[" * 100_000,
-        b"header only",
-        b'{"kin_nb":"encrypted"}\nx\n',
-    ],
-)
-def test_what_is_no_log_is_passed_over(session, workspace, content):
-    header = session.read_bytes().splitlines(keepends=True)[0]
-    broken = session.parent.parent / "broken" / "log.jsonl"
-    broken.parent.mkdir()
-    broken.write_bytes(header if content == b"header only" else content)
-    os.utime(broken, (1_000_001, 1_000_001))
-    assert offered(workspace, 10) == "Last session here: a moment ago, 2 turns. To continue it: %kin resume"
+def test_what_is_no_log_is_passed_over(subtests, session, workspace):
+    for number, content in enumerate(
+        [
+            b"",
+            b"\xff\n",
+            b"[]\n",
+            b"{}\n",
+            b'{"type":"session"}\n',
+            b"[" * 100_000,
+            b"header only",
+            b'{"kin_nb":"encrypted"}\nx\n',
+        ]
+    ):
+        with subtests.test(number=number):
+            header = session.read_bytes().splitlines(keepends=True)[0]
+            broken = session.parent.parent / "broken" / "log.jsonl"
+            broken.parent.mkdir(exist_ok=True)
+            broken.write_bytes(header if content == b"header only" else content)
+            os.utime(broken, (1_000_001, 1_000_001))
+            assert offered(workspace, 10) == "Last session here: a moment ago, 2 turns. To continue it: %kin resume"
 
 
 @pytest.mark.parametrize("end", [b'{"type":"end"}', b'{"type":"end","totals":{"turns":"many"}}', b'{"type":"end", cut'])

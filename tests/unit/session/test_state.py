@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.core.session.state import SessionState, Totals
 
@@ -50,12 +48,13 @@ def test_no_call_of_a_turn_that_ended_is_open():
     assert state.open_calls(state.records[0]) == set()
 
 
-@pytest.mark.parametrize("after", [turn(2), reply(), {"type": "continued", "records": []}])
-def test_an_undo_that_something_follows_is_not_unfinished(after):
-    lines = [HEADER, turn(), END, UNDOING]
-    assert SessionState.of(lines).unfinished_undos == [UNDOING]
-    assert SessionState.of([*lines, {"type": "resumed"}]).unfinished_undos == [UNDOING]
-    assert SessionState.of([*lines, after]).unfinished_undos == []
+def test_an_undo_that_something_follows_is_not_unfinished(subtests):
+    for after in [turn(2), reply(), {"type": "continued", "records": []}]:
+        with subtests.test(after=after):
+            lines = [HEADER, turn(), END, UNDOING]
+            assert SessionState.of(lines).unfinished_undos == [UNDOING]
+            assert SessionState.of([*lines, {"type": "resumed"}]).unfinished_undos == [UNDOING]
+            assert SessionState.of([*lines, after]).unfinished_undos == []
 
 
 def test_records_are_missing_after_the_turn_that_a_resume_or_the_end_marks():

@@ -87,10 +87,11 @@ def test_a_branch_that_stands_for_another(repository):
     assert git_head(repository) == GitHead(git(repository, "rev-parse", "HEAD"), "alias")
 
 
-@pytest.mark.parametrize("name", ["main", "feature/one", "größe", "a" * 200])
-def test_a_branch_is_recorded_by_its_name(repository, name):
-    git(repository, "checkout", "-q", "-B", name)
-    assert git_head(repository).recorded_branch == name
+def test_a_branch_is_recorded_by_its_name(subtests, repository):
+    for number, name in enumerate(["main", "feature/one", "größe", "a" * 200]):
+        with subtests.test(number=number):
+            git(repository, "checkout", "-q", "-B", name)
+            assert git_head(repository).recorded_branch == name
 
 
 def test_a_detached_head_is_recorded_as_such_and_what_is_not_known_is_not(repository, tmp_path):
@@ -102,11 +103,12 @@ def test_a_detached_head_is_recorded_as_such_and_what_is_not_known_is_not(reposi
     assert git_head(tmp_path / "new").recorded_branch is None, "there is no commit yet"
 
 
-@pytest.mark.parametrize("name", [b"a\xffb", b"-x", b"a.lock", b"a[b", b"@{x", b"a^b", b"x/" * 600 + b"x"])
-def test_a_branch_whose_name_is_not_understood_is_not_recorded(repository, name):
-    (repository / ".git" / "packed-refs").write_bytes(b"%s refs/heads/%s\n" % (b"1" * 40, name))
-    (repository / ".git" / "HEAD").write_bytes(b"ref: refs/heads/" + name)
-    assert git_head(repository).recorded_branch is None
+def test_a_branch_whose_name_is_not_understood_is_not_recorded(subtests, repository):
+    for number, name in enumerate([b"a\xffb", b"-x", b"a.lock", b"a[b", b"@{x", b"a^b", b"x/" * 600 + b"x"]):
+        with subtests.test(number=number):
+            (repository / ".git" / "packed-refs").write_bytes(b"%s refs/heads/%s\n" % (b"1" * 40, name))
+            (repository / ".git" / "HEAD").write_bytes(b"ref: refs/heads/" + name)
+            assert git_head(repository).recorded_branch is None
 
 
 def test_a_branch_that_holds_a_secret_is_not_recorded(repository, monkeypatch):
@@ -121,24 +123,24 @@ def test_a_branch_that_holds_a_secret_is_not_recorded(repository, monkeypatch):
     }
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"",
-        b"\xff\x00",
-        b"ref: refs/heads/../../../secret",
-        b"ref: refs/heads/loop",
-        b"ref: refs/heads/.invalid",
-        b"ref: " + b"x" * 100_000,
-        b"0" * 64,
-    ],
-)
-def test_what_git_would_not_write_is_nothing(repository, head):
-    (repository.parent / "secret").write_text("f" * 40)
-    (repository / ".git" / "refs" / "heads" / "loop").write_text("ref: refs/heads/loop\n")
-    (repository / ".git" / "HEAD").write_bytes(head)
-    assert git_head(repository).commit is None
-    assert git_head(repository).branch in {None, "loop"}
+def test_what_git_would_not_write_is_nothing(subtests, repository):
+    for number, head in enumerate(
+        [
+            b"",
+            b"\xff\x00",
+            b"ref: refs/heads/../../../secret",
+            b"ref: refs/heads/loop",
+            b"ref: refs/heads/.invalid",
+            b"ref: " + b"x" * 100_000,
+            b"0" * 64,
+        ]
+    ):
+        with subtests.test(number=number):
+            (repository.parent / "secret").write_text("f" * 40)
+            (repository / ".git" / "refs" / "heads" / "loop").write_text("ref: refs/heads/loop\n")
+            (repository / ".git" / "HEAD").write_bytes(head)
+            assert git_head(repository).commit is None
+            assert git_head(repository).branch in {None, "loop"}
 
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(repository):

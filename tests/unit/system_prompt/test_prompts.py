@@ -40,15 +40,16 @@ def test_an_unknown_one_comes_with_what_there_is(project, home):
         load_prompt("nope", project, trusted=True)
 
 
-@pytest.mark.parametrize(
-    "prompt_id", ["", "..", "../mine", "a/mine", "a\\mine", "/etc/passwd", ".hidden", "a\0", "x" * 999]
-)
-def test_a_name_that_is_a_path_names_nothing(project, home, prompt_id):
-    put(home / ".kin-code", "mine.md", "outside")
-    put(home / ".kin-code" / "prompts" / "a", "mine.md", "below")
-    put(home / ".kin-code" / "prompts", ".hidden.md", "hidden")
-    with pytest.raises(ConfigError, match="Unknown prompt"):
-        load_prompt(prompt_id, project, trusted=True)
+def test_a_name_that_is_a_path_names_nothing(subtests, project, home):
+    for number, prompt_id in enumerate(
+        ["", "..", "../mine", "a/mine", "a\\mine", "/etc/passwd", ".hidden", "a\0", "x" * 999]
+    ):
+        with subtests.test(number=number):
+            put(home / ".kin-code", "mine.md", "outside")
+            put(home / ".kin-code" / "prompts" / "a", "mine.md", "below")
+            put(home / ".kin-code" / "prompts", ".hidden.md", "hidden")
+            with pytest.raises(ConfigError, match="Unknown prompt"):
+                load_prompt(prompt_id, project, trusted=True)
 
 
 def test_a_prompt_that_is_no_text_is_named(project, home):

@@ -74,21 +74,20 @@ async def test_outside_a_session_nobody_answers(tool):
         await no_user(DATABASE)
 
 
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
-        ({"question": " "}, "question.*must have 1 to 4,000 characters, got 0"),
-        ({"question": "x" * 4_001}, "1 to 4,000 characters, got 4,001"),
-        ({"question": "q", "choices": [str(n) for n in range(7)]}, "at most 6"),
-        ({"question": "q", "choices": ["a", " "]}, "one line of 1 to 200"),
-        ({"question": "q", "choices": ["a\nb"]}, "one line of 1 to 200"),
-        ({"question": "q", "choices": ["a" * 201]}, "one line of 1 to 200"),
-        ({"question": "q", "choices": ["a", "a "]}, "two choices are the same"),
-    ],
-)
-def test_a_question_that_cannot_be_shown_is_not_asked(tool, args, reason):
-    with pytest.raises(ToolError, match=reason):
-        tool.parse_args(args)
+def test_a_question_that_cannot_be_shown_is_not_asked(subtests, tool):
+    for number, (args, reason) in enumerate(
+        [
+            ({"question": " "}, "question.*must have 1 to 4,000 characters, got 0"),
+            ({"question": "x" * 4_001}, "1 to 4,000 characters, got 4,001"),
+            ({"question": "q", "choices": [str(n) for n in range(7)]}, "at most 6"),
+            ({"question": "q", "choices": ["a", " "]}, "one line of 1 to 200"),
+            ({"question": "q", "choices": ["a\nb"]}, "one line of 1 to 200"),
+            ({"question": "q", "choices": ["a" * 201]}, "one line of 1 to 200"),
+            ({"question": "q", "choices": ["a", "a "]}, "two choices are the same"),
+        ]
+    ):
+        with subtests.test(number=number), pytest.raises(ToolError, match=reason):
+            tool.parse_args(args)
 
 
 def test_it_touches_nothing_and_needs_no_approval(tool):
@@ -103,9 +102,8 @@ def test_what_the_model_is_told_takes_little_room():
     assert len(f"{info.name}{info.description}{json.dumps(info.parameters)}".encode()) < 800
 
 
-@pytest.mark.parametrize(
-    ("typed", "choices", "answer"),
-    [
+def test_a_line_is_a_choice_or_an_answer_of_ones_own(subtests):
+    for typed, choices, answer in [
         ("1", ("a", "b"), "a"),
         (" 2) ", ("a", "b"), "b"),
         ("2.", ("a", "b"), "b"),
@@ -120,15 +118,13 @@ def test_what_the_model_is_told_takes_little_room():
         ("1, 2", ("a", "b"), "1, 2"),
         ("neither of these", ("a", "b"), "neither of these"),
         ("  ", ("a", "b"), ""),
-    ],
-)
-def test_a_line_is_a_choice_or_an_answer_of_ones_own(typed, choices, answer):
-    assert read_reply(typed, Question("?", choices)) == answer
+    ]:
+        with subtests.test(typed=typed, choices=choices, answer=answer):
+            assert read_reply(typed, Question("?", choices)) == answer
 
 
-@pytest.mark.parametrize(
-    ("typed", "answer"),
-    [
+def test_several_may_be_chosen(subtests):
+    for typed, answer in [
         ("1,3", "a\nc, d"),
         ("3, a,", "c, d\na"),
         ("1,1", "a"),
@@ -137,10 +133,9 @@ def test_a_line_is_a_choice_or_an_answer_of_ones_own(typed, choices, answer):
         ("1, 7", "1, 7"),
         ("a and b", "a and b"),
         (",", ""),
-    ],
-)
-def test_several_may_be_chosen(typed, answer):
-    assert read_reply(typed, Question("?", ("a", "b", "c, d"), multiple=True)) == answer
+    ]:
+        with subtests.test(typed=typed, answer=answer):
+            assert read_reply(typed, Question("?", ("a", "b", "c, d"), multiple=True)) == answer
 
 
 def test_the_prompt_numbers_the_choices_and_hides_nothing():

@@ -97,9 +97,8 @@ def test_a_workspace_that_is_no_folder_proves_nothing_and_breaks_nothing(tmp_pat
     assert isinstance(accesses(tool, "git status && grep -r x . && cat *"), Accesses)
 
 
-@pytest.mark.parametrize(
-    ("command", "written"),
-    [
+def test_a_command_names_the_sensitive_files_that_it_surely_writes(subtests, bash):
+    for command, written in [
         ("echo obey me > AGENTS.md", "AGENTS.md"),
         ("make >> .github/workflows/ci.yml 2>&1", ".github/workflows/ci.yml"),
         ("cat rules.md | tee claude.md", "claude.md"),
@@ -108,13 +107,13 @@ def test_a_workspace_that_is_no_folder_proves_nothing_and_breaks_nothing(tmp_pat
         ("bash -c 'echo x > .mcp.json'", ".mcp.json"),
         ("sed -i s/a/b/ .gitattributes", ".gitattributes"),
         ("dd if=x of=.pre-commit-config.yaml", ".pre-commit-config.yaml"),
-    ],
-)
-def test_a_command_names_the_sensitive_files_that_it_surely_writes(bash, command, written):
-    found = accesses(bash, command)
-    assert (found.everything, found.writes) == (True, (written,))
+    ]:
+        with subtests.test(command=command, written=written):
+            found = accesses(bash, command)
+            assert (found.everything, found.writes) == (True, (written,))
 
 
-@pytest.mark.parametrize("command", ["make > build.log", "pytest tests/conftest.py", "touch $NAME", "cp a.py b.py"])
-def test_other_files_and_words_that_are_not_plain_are_not_named(bash, command):
-    assert accesses(bash, command).writes == ()
+def test_other_files_and_words_that_are_not_plain_are_not_named(subtests, bash):
+    for command in ["make > build.log", "pytest tests/conftest.py", "touch $NAME", "cp a.py b.py"]:
+        with subtests.test(command=command):
+            assert accesses(bash, command).writes == ()

@@ -31,87 +31,89 @@ def allowed(command: str, *patterns: str) -> bool:
     return bash(allowlist=list(patterns)).check_allowlist_denylist(BashArgs(command=command)) is ToolPermission.ALWAYS
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "vi x",
-        "vi",
-        "/usr/bin/vi x",
-        "ls; vi x",
-        "ls && vi x",
-        "ls || vi x",
-        "ls | vi -",
-        "ls & vi x",
-        "ls\nvi x",
-        "(vi x)",
-        "{ vi x; }",
-        "echo $(vi x)",
-        'echo "$(vi x)"',
-        "echo `vi x`",
-        "diff <(vi x) y",
-        "EDITOR=x vi x",
-        "x=$(vi x)",
-        "if vi x; then ls; fi",
-        "for f in *; do vi $f; done",
-        "! vi x",
-        "time vi x",
-        "sudo vi x",
-        "sudo -n vi x",
-        "env A=1 vi x",
-        "timeout 5 vi x",
-        "xargs -n 1 vi",
-        "bash -c 'ls; vi x'",
-        "sh -ec 'vi x'",
-        "eval vi x",
-        "v\\i x",
-        "'vi' x",
-        "vi\\\n x",
-        "cat <<EOF\ntext\nEOF\nvi x",
-        "ls 2>&1; vi x",
-        "ls > out; vi x",
-        "ls #x\nvi x",
-        "echo ${x:-1}; vi x",
-        "echo $((1 + 2)); vi x",
-    ],
-)
-def test_a_denied_command_is_found_wherever_it_stands_in_the_line(command):
-    assert denied(command, "vi")
-    assert not denied(command, "emacs")
+DENIED_COMMAND_IS_FOUND_WHEREVER = [
+    "vi x",
+    "vi",
+    "/usr/bin/vi x",
+    "ls; vi x",
+    "ls && vi x",
+    "ls || vi x",
+    "ls | vi -",
+    "ls & vi x",
+    "ls\nvi x",
+    "(vi x)",
+    "{ vi x; }",
+    "echo $(vi x)",
+    'echo "$(vi x)"',
+    "echo `vi x`",
+    "diff <(vi x) y",
+    "EDITOR=x vi x",
+    "x=$(vi x)",
+    "if vi x; then ls; fi",
+    "for f in *; do vi $f; done",
+    "! vi x",
+    "time vi x",
+    "sudo vi x",
+    "sudo -n vi x",
+    "env A=1 vi x",
+    "timeout 5 vi x",
+    "xargs -n 1 vi",
+    "bash -c 'ls; vi x'",
+    "sh -ec 'vi x'",
+    "eval vi x",
+    "v\\i x",
+    "'vi' x",
+    "vi\\\n x",
+    "cat <<EOF\ntext\nEOF\nvi x",
+    "ls 2>&1; vi x",
+    "ls > out; vi x",
+    "ls #x\nvi x",
+    "echo ${x:-1}; vi x",
+    "echo $((1 + 2)); vi x",
+]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "vibe -p hi",
-        "vi-x",
-        "echo vi",
-        "echo 'ls; vi x'",
-        'echo "ls; vi x"',
-        "ls # vi x",
-        "cat <<EOF\nvi x\nEOF",
-        "cat <<-'EOF'\n\tvi x\n\tEOF\n",
-        "ls > vi",
-        "ls \\; vi",
-        "command -v vi",
-        "grep -r vi .",
-        "git commit -m 'a\nvi x'",
-        "vi=1",
-        "",
-        " ",
-        ";",
-        "&&",
-        "(",
-        "'",
-        '"',
-        "$(",
-        "<<",
-        "\\",
-    ],
-)
-def test_a_word_that_is_no_command_denies_nothing(command):
-    assert not any(
-        bash(denylist=["vi"]).why_denied(BashArgs.model_construct(command=c)) for c in (command, command * 2)
-    )
+def test_a_denied_command_is_found_wherever_it_stands_in_the_line(subtests):
+    for command in DENIED_COMMAND_IS_FOUND_WHEREVER:
+        with subtests.test(command=command):
+            assert denied(command, "vi")
+            assert not denied(command, "emacs")
+
+
+WORD_THAT_IS_NO_COMMAND_DENIES = [
+    "vibe -p hi",
+    "vi-x",
+    "echo vi",
+    "echo 'ls; vi x'",
+    'echo "ls; vi x"',
+    "ls # vi x",
+    "cat <<EOF\nvi x\nEOF",
+    "cat <<-'EOF'\n\tvi x\n\tEOF\n",
+    "ls > vi",
+    "ls \\; vi",
+    "command -v vi",
+    "grep -r vi .",
+    "git commit -m 'a\nvi x'",
+    "vi=1",
+    "",
+    " ",
+    ";",
+    "&&",
+    "(",
+    "'",
+    '"',
+    "$(",
+    "<<",
+    "\\",
+]
+
+
+def test_a_word_that_is_no_command_denies_nothing(subtests):
+    for command in WORD_THAT_IS_NO_COMMAND_DENIES:
+        with subtests.test(command=command):
+            assert not any(
+                bash(denylist=["vi"]).why_denied(BashArgs.model_construct(command=c)) for c in (command, command * 2)
+            )
 
 
 def test_parentheses_without_end_are_read_all_the_same():
@@ -134,36 +136,37 @@ def test_patterns_are_compared_by_words():
     assert not denied("ls", "")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git -C . push",
-        "git -C sub --no-pager push origin",
-        "git --git-dir=x push",
-        "git --git-dir x --work-tree y push",
-        "git -c a=b push",
-        "git --config-env=a=B push",
-        "git --config-env a=B push",
-        "git --namespace x push",
-        "/usr/bin/git -C . push",
-        "sudo -u root git -C . push",
-        "env A=1 git -C . push",
-        "timeout 5 git -C . push",
-        "nohup git -C . push",
-        "bash -c 'git -C . push'",
-        "xargs git -C . push",
-        "ls && git -P push",
-        "git -c alias.p=push p origin",
-        "git -c alias.p='!git push' p",
-        "git -c ALIAS.p=push -C x p",
-        "git -c alias.p='-c a=b push' p",
-    ],
-)
-def test_the_denylist_sees_through_what_stands_before_gits_subcommand(command):
-    assert denied(command, "git push")
-    assert denied(command, "git push*")
-    assert not denied(command, "git pull")
-    assert not allowed(command, "git push", "git", "git *")
+DENYLIST_SEES_THROUGH = [
+    "git -C . push",
+    "git -C sub --no-pager push origin",
+    "git --git-dir=x push",
+    "git --git-dir x --work-tree y push",
+    "git -c a=b push",
+    "git --config-env=a=B push",
+    "git --config-env a=B push",
+    "git --namespace x push",
+    "/usr/bin/git -C . push",
+    "sudo -u root git -C . push",
+    "env A=1 git -C . push",
+    "timeout 5 git -C . push",
+    "nohup git -C . push",
+    "bash -c 'git -C . push'",
+    "xargs git -C . push",
+    "ls && git -P push",
+    "git -c alias.p=push p origin",
+    "git -c alias.p='!git push' p",
+    "git -c ALIAS.p=push -C x p",
+    "git -c alias.p='-c a=b push' p",
+]
+
+
+def test_the_denylist_sees_through_what_stands_before_gits_subcommand(subtests):
+    for command in DENYLIST_SEES_THROUGH:
+        with subtests.test(command=command):
+            assert denied(command, "git push")
+            assert denied(command, "git push*")
+            assert not denied(command, "git pull")
+            assert not allowed(command, "git push", "git", "git *")
 
 
 def test_what_is_no_subcommand_of_git_denies_nothing():
@@ -194,16 +197,14 @@ def test_interactive_programs_are_denied_with_the_reason():
         assert "terminal" in bash().why_denied(BashArgs(command=command))
 
 
-@pytest.mark.parametrize(
-    "command", ["python", "python3", "ipython", "bash", "su", "/usr/bin/python3", "cd x && python"]
-)
-def test_an_interpreter_without_arguments_is_denied(command):
-    assert "without arguments waits for input" in bash().why_denied(BashArgs(command=command))
+def test_an_interpreter_without_arguments_is_denied(subtests):
+    for command in ["python", "python3", "ipython", "bash", "su", "/usr/bin/python3", "cd x && python"]:
+        with subtests.test(command=command):
+            assert "without arguments waits for input" in bash().why_denied(BashArgs(command=command))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_an_interpreter_with_something_to_run_is_not_denied(subtests):
+    for command in [
         "python x.py",
         "python -c 'print(1)'",
         "python3 <<EOF\nprint(1)\nEOF",
@@ -214,10 +215,9 @@ def test_an_interpreter_without_arguments_is_denied(command):
         "su -c ls",
         "which python",
         "echo a || python -V",
-    ],
-)
-def test_an_interpreter_with_something_to_run_is_not_denied(command):
-    assert bash().why_denied(BashArgs(command=command)) == ""
+    ]:
+        with subtests.test(command=command):
+            assert bash().why_denied(BashArgs(command=command)) == ""
 
 
 def test_a_pattern_of_ones_own_is_named_as_the_reason():
@@ -240,9 +240,8 @@ def test_an_allowlist_allows_plain_commands_of_its_words(private, monkeypatch):
     assert not allowed("'git log'", "git log")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_an_allowlist_allows_nothing_but_plain_words(subtests):
+    for command in [
         "git status; rm -rf x",
         "git status && rm x",
         "git log | sh",
@@ -256,10 +255,9 @@ def test_an_allowlist_allows_plain_commands_of_its_words(private, monkeypatch):
         "git status\nrm x",
         "GIT_PAGER=x git log",
         "git log # x",
-    ],
-)
-def test_an_allowlist_allows_nothing_but_plain_words(command):
-    assert not allowed(command, "git", "git *", "*")
+    ]:
+        with subtests.test(command=command):
+            assert not allowed(command, "git", "git *", "*")
 
 
 def test_the_denylist_beats_the_allowlist():
@@ -288,73 +286,73 @@ def test_an_allowed_command_does_not_reach_out_unless_its_pattern_spells_where()
     assert not allowed("cat /etc/hosts /etc/passwd", "cat /etc/hosts")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git submodule foreach git push",
-        "git submodule --quiet foreach --recursive 'git push'",
-        "git -C sub submodule foreach 'ls; git push'",
-        "git rebase -x 'git push' main",
-        "git rebase -ix'git push' main",
-        "git rebase --exec 'git push' HEAD~3",
-        "git -C sub rebase -i -x ls --exec='git push'",
-        "git bisect run git push",
-        "git bisect run sh -c 'git push'",
-        "git filter-branch --tree-filter 'git push' HEAD",
-        "git difftool -x 'git push'",
-        "git difftool --extcmd='git push'",
-        "strace git push",
-        "strace -f -o out -e trace=open git push",
-        "strace -fo out git push",
-        "ltrace -e x git push",
-        "chroot /mnt git push",
-        "chroot --userspec a:b /mnt git push",
-        "parallel git push ::: a b",
-        "parallel -j 4 git {} ::: push fetch",
-        "parallel ::: ls 'git push'",
-        "echo 'git push' | parallel",
-        "echo push | parallel git",
-        "setarch x86_64 -R git push",
-        "setarch -R git push",
-        "linux32 git push",
-        "unshare -r git push",
-        "unshare --mount --root /x git push",
-        "nsenter -t 1 -m git push",
-        "taskset -c 0-3 git push",
-        "sudo --user root git push",
-        "sudo -nu root git push",
-        "timeout --signal KILL 5 git push",
-        "env --unset A git push",
-        "strace -f env A=1 git -C x push",
-        "p() { git push; }; p",
-        'function g { git "$@"; }; g push',
-        'g() { git "$@"; }; h() { g "$@"; }; h push',
-        "alias g=git; g push",
-        "shopt -s expand_aliases\nalias g=git p='g push'\np",
-        "alias git='git -C x'; git push",
-        "{git,push}",
-        "{git,push,origin}",
-        "git {push,x}",
-        "{git,-C,x,push}",
-        "git-push origin",
-        "/usr/lib/git-core/git-push",
-        "git -calias.x=push x",
-        "$'\\x67it' push",
-        "$'\\x{67}it' push",
-        "$'\\x{167}it' push",
-        "git $'p\\u0075sh'",
-        "env --chdir=x git push",
-        "env -iC x git push",
-    ],
-)
-def test_the_denylist_sees_through_what_runs_another_command(command):
-    assert denied(command, "git push")
-    assert denied(command, "git push*")
+DENYLIST_SEES_THROUGH_WHAT_RUNS = [
+    "git submodule foreach git push",
+    "git submodule --quiet foreach --recursive 'git push'",
+    "git -C sub submodule foreach 'ls; git push'",
+    "git rebase -x 'git push' main",
+    "git rebase -ix'git push' main",
+    "git rebase --exec 'git push' HEAD~3",
+    "git -C sub rebase -i -x ls --exec='git push'",
+    "git bisect run git push",
+    "git bisect run sh -c 'git push'",
+    "git filter-branch --tree-filter 'git push' HEAD",
+    "git difftool -x 'git push'",
+    "git difftool --extcmd='git push'",
+    "strace git push",
+    "strace -f -o out -e trace=open git push",
+    "strace -fo out git push",
+    "ltrace -e x git push",
+    "chroot /mnt git push",
+    "chroot --userspec a:b /mnt git push",
+    "parallel git push ::: a b",
+    "parallel -j 4 git {} ::: push fetch",
+    "parallel ::: ls 'git push'",
+    "echo 'git push' | parallel",
+    "echo push | parallel git",
+    "setarch x86_64 -R git push",
+    "setarch -R git push",
+    "linux32 git push",
+    "unshare -r git push",
+    "unshare --mount --root /x git push",
+    "nsenter -t 1 -m git push",
+    "taskset -c 0-3 git push",
+    "sudo --user root git push",
+    "sudo -nu root git push",
+    "timeout --signal KILL 5 git push",
+    "env --unset A git push",
+    "strace -f env A=1 git -C x push",
+    "p() { git push; }; p",
+    'function g { git "$@"; }; g push',
+    'g() { git "$@"; }; h() { g "$@"; }; h push',
+    "alias g=git; g push",
+    "shopt -s expand_aliases\nalias g=git p='g push'\np",
+    "alias git='git -C x'; git push",
+    "{git,push}",
+    "{git,push,origin}",
+    "git {push,x}",
+    "{git,-C,x,push}",
+    "git-push origin",
+    "/usr/lib/git-core/git-push",
+    "git -calias.x=push x",
+    "$'\\x67it' push",
+    "$'\\x{67}it' push",
+    "$'\\x{167}it' push",
+    "git $'p\\u0075sh'",
+    "env --chdir=x git push",
+    "env -iC x git push",
+]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_the_denylist_sees_through_what_runs_another_command(subtests):
+    for command in DENYLIST_SEES_THROUGH_WHAT_RUNS:
+        with subtests.test(command=command):
+            assert denied(command, "git push")
+            assert denied(command, "git push*")
+
+
+def test_what_runs_a_command_that_cannot_be_read_is_not_proven(subtests, tmp_path):
+    for command in [
         "git submodule foreach $COMMAND",
         'git rebase -x "$(cat todo)" main',
         "git bisect run ./check.sh",
@@ -364,18 +362,22 @@ def test_the_denylist_sees_through_what_runs_another_command(command):
         "unshare --root x ./y",
         "f() { $1; }; f ls",
         "alias l=ls; l",
-    ],
-)
-def test_what_runs_a_command_that_cannot_be_read_is_not_proven(tmp_path, command):
-    assert classify(command, tmp_path).kind == "unknown"
+    ]:
+        with subtests.test(command=command):
+            assert classify(command, tmp_path).kind == "unknown"
 
 
-@pytest.mark.parametrize(
-    "command", ["git submodule status", "git rebase -X theirs push", "git log -x", "strace -o vi ls", "chroot vi ls"]
-)
-def test_an_option_of_what_runs_another_command_is_none(command):
-    assert not denied(command, "vi")
-    assert not denied(command, "theirs*")
+def test_an_option_of_what_runs_another_command_is_none(subtests):
+    for command in [
+        "git submodule status",
+        "git rebase -X theirs push",
+        "git log -x",
+        "strace -o vi ls",
+        "chroot vi ls",
+    ]:
+        with subtests.test(command=command):
+            assert not denied(command, "vi")
+            assert not denied(command, "theirs*")
 
 
 @pytest.fixture
@@ -407,31 +409,34 @@ UNPROVEN_LOOKS = [
 ]
 
 
-@pytest.mark.parametrize("command", UNPROVEN_LOOKS)
-def test_an_entry_for_what_only_looks_covers_what_is_proven_to_read(private, command):
-    program = command.split()[0]
-    tool = Bash.from_config(BashConfig(workdir=private, allowlist=[program, "git log", "git diff", "git *", "*"]))
-    assert tool.check_allowlist_denylist(BashArgs(command=command)) is None
+def test_an_entry_for_what_only_looks_covers_what_is_proven_to_read(subtests, private):
+    for command in UNPROVEN_LOOKS:
+        with subtests.test(command=command):
+            program = command.split()[0]
+            tool = Bash.from_config(
+                BashConfig(workdir=private, allowlist=[program, "git log", "git diff", "git *", "*"])
+            )
+            assert tool.check_allowlist_denylist(BashArgs(command=command)) is None
 
 
-@pytest.mark.parametrize("command", UNPROVEN_LOOKS)
-def test_a_prefix_for_what_only_looks_covers_what_is_proven_to_read(private, command):
-    tool = Bash.from_config(BashConfig(workdir=private))
-    args = BashArgs(command=command)
-    offered = scopes(ToolRequest("bash", args, "1", tool.accesses(args)))
-    assert [grant.label for grant in offered] == ["exactly this command"]
+def test_a_prefix_for_what_only_looks_covers_what_is_proven_to_read(subtests, private):
+    for command in UNPROVEN_LOOKS:
+        with subtests.test(command=command):
+            tool = Bash.from_config(BashConfig(workdir=private))
+            args = BashArgs(command=command)
+            offered = scopes(ToolRequest("bash", args, "1", tool.accesses(args)))
+            assert [grant.label for grant in offered] == ["exactly this command"]
 
 
-@pytest.mark.parametrize(
-    "command", ["git status", "git log --oneline -3", "ls -la", "grep -n foo notes.txt", "cat notes.txt"]
-)
-def test_what_is_proven_to_read_is_covered_by_its_entry_and_offers_its_beginning(private, command):
-    program, *words = command.split()
-    beginning = f"{program} {words[0]}" if program == "git" else program
-    tool, args = Bash.from_config(BashConfig(workdir=private, allowlist=[beginning])), BashArgs(command=command)
-    assert tool.check_allowlist_denylist(args) is ToolPermission.ALWAYS
-    offered = scopes(ToolRequest("bash", args, "1", tool.accesses(args)))
-    assert offered[0].label == f"commands that start with `{beginning}`"
+def test_what_is_proven_to_read_is_covered_by_its_entry_and_offers_its_beginning(subtests, private):
+    for command in ["git status", "git log --oneline -3", "ls -la", "grep -n foo notes.txt", "cat notes.txt"]:
+        with subtests.test(command=command):
+            program, *words = command.split()
+            beginning = f"{program} {words[0]}" if program == "git" else program
+            tool, args = Bash.from_config(BashConfig(workdir=private, allowlist=[beginning])), BashArgs(command=command)
+            assert tool.check_allowlist_denylist(args) is ToolPermission.ALWAYS
+            offered = scopes(ToolRequest("bash", args, "1", tool.accesses(args)))
+            assert offered[0].label == f"commands that start with `{beginning}`"
 
 
 def test_an_entry_that_spells_the_whole_line_covers_it(private):
@@ -440,9 +445,8 @@ def test_an_entry_that_spells_the_whole_line_covers_it(private):
     assert not tool.allows("tail -f notes.txt", BashArgs(command="tail -f notes.txt link.txt"))
 
 
-@pytest.mark.parametrize(
-    ("entry", "covered", "option"),
-    [
+def test_an_entry_for_a_known_program_covers_the_options_that_its_beginning_does(subtests):
+    for entry, covered, option in [
         ("pytest", "pytest -q", "--basetemp=data"),
         ("black", "black --check .", "--config=x"),
         ("pytest *", "pytest -q", "--basetemp=data"),
@@ -450,11 +454,10 @@ def test_an_entry_that_spells_the_whole_line_covers_it(private):
         ("/usr/bin/mypy", "/usr/bin/mypy a.py", "--python-executable=x"),
         ("git", "git merge x", "--strategy=x"),
         ("git", "git --no-pager merge x", "-sx"),
-    ],
-)
-def test_an_entry_for_a_known_program_covers_the_options_that_its_beginning_does(entry, covered, option):
-    assert allowed(covered, entry)
-    assert not allowed(f"{covered} {option}", entry)
+    ]:
+        with subtests.test(entry=entry, covered=covered, option=option):
+            assert allowed(covered, entry)
+            assert not allowed(f"{covered} {option}", entry)
 
 
 def test_an_entry_may_spell_an_option():
@@ -463,9 +466,8 @@ def test_an_entry_may_spell_an_option():
     assert allowed("gh pr view --json title", "gh pr view"), "of other programs nothing is listed"
 
 
-@pytest.mark.parametrize(
-    ("entry", "command"),
-    [
+def test_an_entry_covers_of_a_known_program_what_is_known_or_spelled_whole(subtests):
+    for entry, command in [
         ("make test", "make test -E '$(shell cat .env >&2)'"),
         ("make test", "make test SHELL=./x"),
         ("make test", "make test -f x.mk"),
@@ -481,10 +483,9 @@ def test_an_entry_may_spell_an_option():
         ("uv run", "uv run -p ./evil pytest"),
         ("uv run", "uv run --with x pytest"),
         ("cargo", "cargo -C sub test"),
-    ],
-)
-def test_an_entry_covers_of_a_known_program_what_is_known_or_spelled_whole(entry, command):
-    assert not allowed(command, entry)
+    ]:
+        with subtests.test(entry=entry, command=command):
+            assert not allowed(command, entry)
 
 
 LINKED = [
@@ -509,24 +510,27 @@ def linked(private) -> Path:
     return private
 
 
-@pytest.mark.parametrize("command", [*LINKED, "gh pr view lnk/x"])
-def test_an_entry_does_not_cover_what_links_lead_out_or_to_secrets(linked, command):
-    program = "python -m compileall" if command.startswith("python") else command.split()[0]
-    for entry in (program, f"{program} *"):
-        assert not Bash.from_config(BashConfig(workdir=linked)).allows(entry, BashArgs(command=command))
-    assert allowed(command, command)
+def test_an_entry_does_not_cover_what_links_lead_out_or_to_secrets(subtests, linked):
+    for command in [*LINKED, "gh pr view lnk/x"]:
+        with subtests.test(command=command):
+            program = "python -m compileall" if command.startswith("python") else command.split()[0]
+            for entry in (program, f"{program} *"):
+                assert not Bash.from_config(BashConfig(workdir=linked)).allows(entry, BashArgs(command=command))
+            assert allowed(command, command)
 
 
-@pytest.mark.parametrize("command", LINKED)
-def test_no_grant_of_a_beginning_covers_what_links_lead_out_or_to_secrets(linked, command):
-    assert granted(linked, command) == ["exactly this command"]
+def test_no_grant_of_a_beginning_covers_what_links_lead_out_or_to_secrets(subtests, linked):
+    for command in LINKED:
+        with subtests.test(command=command):
+            assert granted(linked, command) == ["exactly this command"]
 
 
-@pytest.mark.parametrize("command", ["ruff check inside.py", "touch new.txt", "pytest -q tests/x", "mypy a.py e"])
-def test_links_within_the_workspace_and_new_files_are_covered(linked, command):
-    program = command.split()[0]
-    assert Bash.from_config(BashConfig(workdir=linked)).allows(program, BashArgs(command=command))
-    assert granted(linked, command)[0] == f"commands that start with `{program}`"
+def test_links_within_the_workspace_and_new_files_are_covered(subtests, linked):
+    for command in ["ruff check inside.py", "touch new.txt", "pytest -q tests/x", "mypy a.py e"]:
+        with subtests.test(command=command):
+            program = command.split()[0]
+            assert Bash.from_config(BashConfig(workdir=linked)).allows(program, BashArgs(command=command))
+            assert granted(linked, command)[0] == f"commands that start with `{program}`"
 
 
 def granted(root: Path, command: str) -> list[str]:
@@ -534,9 +538,8 @@ def granted(root: Path, command: str) -> list[str]:
     return [grant.label for grant in scopes(ToolRequest("bash", args, "1", tool.accesses(args)), Workspace(root))]
 
 
-@pytest.mark.parametrize(
-    ("covered", "prints"),
-    [
+def test_what_prints_its_files_is_covered_only_where_it_does_not(subtests, workspace):
+    for covered, prints in [
         ("prettier --check .", "prettier ."),
         ("prettier -u -w a.js", "prettier -u a.js"),
         ("prettier --write .", "prettier -- -w a.js"),
@@ -545,19 +548,17 @@ def granted(root: Path, command: str) -> list[str]:
         ("gofmt -l .", "gofmt a.go -l"),
         ("gofmt -s -w .", "gofmt -l -l=false ."),
         ("gofmt -l a.go", "gofmt -d -l a.go"),
-    ],
-)
-def test_what_prints_its_files_is_covered_only_where_it_does_not(workspace, covered, prints):
-    program = covered.split()[0]
-    assert allowed(covered, program)
-    assert not allowed(prints, program)
-    assert granted(workspace, covered)[0] == f"commands that start with `{program}`"
-    assert granted(workspace, prints) == ["exactly this command"]
+    ]:
+        with subtests.test(covered=covered, prints=prints):
+            program = covered.split()[0]
+            assert allowed(covered, program)
+            assert not allowed(prints, program)
+            assert granted(workspace, covered)[0] == f"commands that start with `{program}`"
+            assert granted(workspace, prints) == ["exactly this command"]
 
 
-@pytest.mark.parametrize(
-    ("entry", "command"),
-    [
+def test_an_entry_covers_common_lines(subtests):
+    for entry, command in [
         ("make test", "make test"),
         ("make", "make test"),
         ("just test", "just test"),
@@ -571,15 +572,13 @@ def test_what_prints_its_files_is_covered_only_where_it_does_not(workspace, cove
         ("mypy", "mypy src"),
         ("cargo", "cargo test"),
         ("python tools/x.py", "python tools/x.py a b"),
-    ],
-)
-def test_an_entry_covers_common_lines(entry, command):
-    assert allowed(command, entry)
+    ]:
+        with subtests.test(entry=entry, command=command):
+            assert allowed(command, entry)
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
+def test_a_shift_or_an_open_here_document_hides_no_line(subtests):
+    for before in [
         "((x=1<<2))",
         "(( x = 1 << 2 ))",
         "((x=1<<2)); ls",
@@ -595,26 +594,23 @@ def test_an_entry_covers_common_lines(entry, command):
         "cat <<'a\nb'",
         "cat <<EOF\ntext",
         "(" * 60 + "x=1<<2" + ")" * 60,
-    ],
-)
-def test_a_shift_or_an_open_here_document_hides_no_line(before):
-    for line in ("git push", "git pu\\\nsh", "git push\n2", "echo it; git push"):
-        assert denied(f"{before}\n{line}", "git push")
-    assert danger(f"{before}\nrm -rf /", Path("/work"))
+    ]:
+        with subtests.test(before=before):
+            for line in ("git push", "git pu\\\nsh", "git push\n2", "echo it; git push"):
+                assert denied(f"{before}\n{line}", "git push")
+            assert danger(f"{before}\nrm -rf /", Path("/work"))
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_what_a_here_document_says_is_no_command(subtests):
+    for line in [
         "cat <<EOF\ngit push\nEOF",
         "[ -f x ] && cat <<EOF > y\ngit push\nEOF",
         "case $x in [a-z]) cat <<EOF;; esac\ngit push\nEOF",
         "echo ${a[0]} $((1 << 2)) <<EOF\ngit push\nEOF",
         "(cat <<EOF)\ngit push\nEOF",
-    ],
-)
-def test_what_a_here_document_says_is_no_command(line):
-    assert not denied(line, "git push")
+    ]:
+        with subtests.test(line=line):
+            assert not denied(line, "git push")
 
 
 def test_here_documents_without_end_are_read_in_time():

@@ -97,23 +97,25 @@ def prepared(workspace: Path, trick: str) -> tuple[str, Path]:
     return f"mkdir -p evil; {command}", workspace / place
 
 
-@pytest.mark.parametrize("trick", TRICKS)
-async def test_without_confinement_git_runs_the_files_of_a_command(trick, repository):
-    command, place = prepared(repository, trick)
-    await output(a_bash(repository, "off"), command)
-    git(place, "status")
-    git(place, "mine")
-    assert (repository / "ran").exists()
+async def test_without_confinement_git_runs_the_files_of_a_command(subtests, repository):
+    for trick in TRICKS:
+        with subtests.test(trick=trick):
+            command, place = prepared(repository, trick)
+            await output(a_bash(repository, "off"), command)
+            git(place, "status")
+            git(place, "mine")
+            assert (repository / "ran").exists()
 
 
-@pytest.mark.parametrize("trick", TRICKS)
-async def test_git_runs_no_file_of_a_confined_command(trick, real):
-    command, place = prepared(real, trick)
-    await output(a_bash(real), command)
-    git(place, "status")
-    git(place, "mine")
-    assert not (real / "ran").exists()
-    assert "fatal" not in git(real, "log")
+async def test_git_runs_no_file_of_a_confined_command(subtests, real):
+    for trick in TRICKS:
+        with subtests.test(trick=trick):
+            command, place = prepared(real, trick)
+            await output(a_bash(real), command)
+            git(place, "status")
+            git(place, "mine")
+            assert not (real / "ran").exists()
+            assert "fatal" not in git(real, "log")
 
 
 async def test_add_commit_stash_and_branches_work_in_an_ordinary_repository(real):

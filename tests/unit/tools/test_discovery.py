@@ -143,39 +143,40 @@ def test_private_files_folders_and_other_files_are_left_alone(config, home):
     assert ("mine" in found.classes, found.warnings) == (True, [])
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "reason"),
-    [
-        ("x = 1\nimport no_such_module\n", ":2", "No module named 'no_such_module'"),
-        ("x = 1\ny = (\n", ":2", "'(' was never closed"),
-        ("def f():\n    1 / 0\nf()\n", ":2", "ZeroDivisionError: division by zero"),
-        ("import sys\nsys.exit('bye')\n", ":2", "SystemExit: bye"),
-        ("def f():\n    f()\nf()\n", ":2", "maximum recursion depth exceeded"),
-        (f"{HEADER}class T(BaseTool[A, A]): pass\n", ":6", "TypeError: Too few arguments"),
-        ("x = 1\n", "", "defines no tool"),
-        (f"{HEADER}class T(BaseTool[A, A, BaseToolConfig, BaseToolState]): pass\n", "", "defines no tool"),
-        (f"{HEADER}class T(BaseTool):\n async def run(self, args): pass\n", ":6", "T must subclass BaseTool["),
-        (
-            f"{HEADER}class T(BaseTool[int, A, BaseToolConfig, BaseToolState]):\n async def run(self, args): pass\n",
-            ":6",
-            "T must subclass BaseTool[",
-        ),
-        (tool("Météo"), ":6", "must be 1 to 64 letters, digits, _ and -, got 'météo'"),
-        (tool("T" * 65), ":6", "must be 1 to 64 letters, digits"),
-        (tool("T", body="def run(self, args): return args"), ":6", "its run is not `async def`"),
-        (tool("T").replace("x: int = 0", NO_SCHEMA), ":7", "JsonSchema"),
-        (tool("T", body=NO_PROMPT), ":6", "/no/such"),
-        (tool("T", body="get_name = classmethod(lambda cls: 1 / 0)\n    async def run(self, args): ..."), ":6", "division"),
-    ],
-)  # fmt: skip
-def test_what_is_no_good_is_one_warning_with_its_place_and_the_rest_works(config, home, text, line, reason):
-    put(home / "tools", bad=text, good=tool("Good"))
-    found = discover_tools(config)
-    assert "good" in found.classes
-    (warning,) = found.warnings
-    assert warning.startswith(f"{home}/tools/bad.py{line}: ")
-    assert reason in warning
-    assert "\n" not in warning
+WHAT_IS_NO_GOOD_IS_ONE_WARNING = [
+    ("x = 1\nimport no_such_module\n", ":2", "No module named 'no_such_module'"),
+    ("x = 1\ny = (\n", ":2", "'(' was never closed"),
+    ("def f():\n    1 / 0\nf()\n", ":2", "ZeroDivisionError: division by zero"),
+    ("import sys\nsys.exit('bye')\n", ":2", "SystemExit: bye"),
+    ("def f():\n    f()\nf()\n", ":2", "maximum recursion depth exceeded"),
+    (f"{HEADER}class T(BaseTool[A, A]): pass\n", ":6", "TypeError: Too few arguments"),
+    ("x = 1\n", "", "defines no tool"),
+    (f"{HEADER}class T(BaseTool[A, A, BaseToolConfig, BaseToolState]): pass\n", "", "defines no tool"),
+    (f"{HEADER}class T(BaseTool):\n async def run(self, args): pass\n", ":6", "T must subclass BaseTool["),
+    (
+        f"{HEADER}class T(BaseTool[int, A, BaseToolConfig, BaseToolState]):\n async def run(self, args): pass\n",
+        ":6",
+        "T must subclass BaseTool[",
+    ),
+    (tool("Météo"), ":6", "must be 1 to 64 letters, digits, _ and -, got 'météo'"),
+    (tool("T" * 65), ":6", "must be 1 to 64 letters, digits"),
+    (tool("T", body="def run(self, args): return args"), ":6", "its run is not `async def`"),
+    (tool("T").replace("x: int = 0", NO_SCHEMA), ":7", "JsonSchema"),
+    (tool("T", body=NO_PROMPT), ":6", "/no/such"),
+    (tool("T", body="get_name = classmethod(lambda cls: 1 / 0)\n    async def run(self, args): ..."), ":6", "division"),
+]
+
+
+def test_what_is_no_good_is_one_warning_with_its_place_and_the_rest_works(subtests, config, home):
+    for text, line, reason in WHAT_IS_NO_GOOD_IS_ONE_WARNING:
+        with subtests.test(text=text, line=line, reason=reason):
+            put(home / "tools", bad=text, good=tool("Good"))
+            found = discover_tools(config)
+            assert "good" in found.classes
+            (warning,) = found.warnings
+            assert warning.startswith(f"{home}/tools/bad.py{line}: ")
+            assert reason in warning
+            assert "\n" not in warning
 
 
 def test_a_good_tool_beside_a_bad_one_in_its_file_is_there(config, home):

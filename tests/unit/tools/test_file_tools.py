@@ -156,15 +156,16 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("kind", PICTURES)
-async def test_a_picture_is_given_as_a_picture_whatever_its_name(tools, tmp_path, kind):
-    (tmp_path / "plot.dat").write_bytes(PICTURES[kind])
-    result = await tools["read_file"].invoke(path="plot.dat")
-    (image,) = tools["read_file"].images(result)
-    assert (image.media_type, base64.b64decode(image.data)) == (f"image/{kind}", PICTURES[kind])
-    assert tools["read_file"].to_model(result) == (
-        f"[plot.dat is a {kind.upper()} image of {len(PICTURES[kind])} bytes; it is attached to this result.]"
-    )
+async def test_a_picture_is_given_as_a_picture_whatever_its_name(subtests, tools, tmp_path):
+    for kind, picture in PICTURES.items():
+        with subtests.test(kind=kind):
+            (tmp_path / "plot.dat").write_bytes(picture)
+            result = await tools["read_file"].invoke(path="plot.dat")
+            (image,) = tools["read_file"].images(result)
+            assert (image.media_type, base64.b64decode(image.data)) == (f"image/{kind}", picture)
+            assert tools["read_file"].to_model(result) == (
+                f"[plot.dat is a {kind.upper()} image of {len(picture)} bytes; it is attached to this result.]"
+            )
 
 
 async def test_a_picture_that_is_too_large_is_an_error(call, tmp_path):
@@ -207,16 +208,17 @@ async def test_a_notebook_is_read_as_its_cells(call, tmp_path):
     assert part == f"[cell 2: code]\n1 + 1\n{note}\n[lines 5-6 of 19; continue with offset=7]"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "no json", "[1]", '{"cells": {}}', "[" * 100_000, '{"cells": 1, "worksheets": []}']
-)
-async def test_what_is_no_notebook_is_read_as_it_is(tools, tmp_path, text):
-    (tmp_path / "a.ipynb").write_text(text + "\n")
-    if len(text) < 1_000:
-        assert (await tools["read_file"].invoke(path="a.ipynb")).content == text + "\n"
-    else:
-        with pytest.raises(ToolError, match="too long to return"):
-            await tools["read_file"].invoke(path="a.ipynb")
+async def test_what_is_no_notebook_is_read_as_it_is(subtests, tools, tmp_path):
+    for number, text in enumerate(
+        ["", "no json", "[1]", '{"cells": {}}', "[" * 100_000, '{"cells": 1, "worksheets": []}']
+    ):
+        with subtests.test(number=number):
+            (tmp_path / "a.ipynb").write_text(text + "\n")
+            if len(text) < 1_000:
+                assert (await tools["read_file"].invoke(path="a.ipynb")).content == text + "\n"
+            else:
+                with pytest.raises(ToolError, match="too long to return"):
+                    await tools["read_file"].invoke(path="a.ipynb")
 
 
 async def test_a_malformed_notebook_shows_what_there_is(call, tmp_path):
@@ -255,31 +257,33 @@ async def test_an_empty_folder_and_no_folder_are_said(call, tmp_path):
             await call("list_dir", path=path)
 
 
-@pytest.mark.parametrize("tool", ["read_file", "list_dir", "grep", "edit_file", "search_replace"])
-async def test_a_path_that_leads_nowhere_is_told_with_the_names_that_are_near(call, tmp_path, tool):
-    rest = {
-        "grep": {"pattern": "x"},
-        "edit_file": {"old_string": "x", "new_string": "y"},
-        "search_replace": {"content": block("x\n", "y\n")},
-    }
+async def test_a_path_that_leads_nowhere_is_told_with_the_names_that_are_near(subtests, call, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / ".git").mkdir()
     for name in ("utils.md", "util\nx.md", ".utils.md", *(f"{n}.txt" for n in range(20))):
         (tmp_path / "docs" / name).touch()
+    for tool, rest in {
+        "read_file": {},
+        "list_dir": {},
+        "grep": {"pattern": "x"},
+        "edit_file": {"old_string": "x", "new_string": "y"},
+        "search_replace": {"content": block("x\n", "y\n")},
+    }.items():
 
-    async def said(path: str) -> str:
-        with pytest.raises(ToolError) as error:
-            await call(tool, path=path, **rest.get(tool, {}))
-        return str(error.value)
+        async def said(path: str, tool: str = tool, rest: dict[str, str] = rest) -> str:
+            with pytest.raises(ToolError) as error:
+                await call(tool, path=path, **rest)
+            return str(error.value)
 
-    missing = "there is no such file or folder."
-    assert await said("docs/util.md") == f"docs/util.md: {missing}\nIn docs: utils.md, util\\nx.md and 20 more."
-    assert (await said("docs/qqqqqqqq")).endswith(
-        "In docs: 0.txt, 1.txt, 10.txt, 11.txt, 12.txt, 13.txt, 14.txt, 15.txt and 14 more."
-    )
-    assert await said("dosc/sub/util.md") == f"dosc/sub/util.md: {missing}\nIn the workspace: docs/."
-    assert await said(".git/x") == f".git/x: {missing}"
-    assert await said("/nowhere/x") == f"/nowhere/x: {missing}"
+        with subtests.test(tool=tool):
+            missing = "there is no such file or folder."
+            assert await said("docs/util.md") == f"docs/util.md: {missing}\nIn docs: utils.md, util\\nx.md and 20 more."
+            assert (await said("docs/qqqqqqqq")).endswith(
+                "In docs: 0.txt, 1.txt, 10.txt, 11.txt, 12.txt, 13.txt, 14.txt, 15.txt and 14 more."
+            )
+            assert await said("dosc/sub/util.md") == f"dosc/sub/util.md: {missing}\nIn the workspace: docs/."
+            assert await said(".git/x") == f".git/x: {missing}"
+            assert await said("/nowhere/x") == f"/nowhere/x: {missing}"
 
 
 # write_file
@@ -411,9 +415,8 @@ async def test_places_that_overlap_are_ambiguous_too(call, tmp_path):
     assert (tmp_path / "a").read_text() == "ba"
 
 
-@pytest.mark.parametrize(
-    ("before", "old", "new", "after"),
-    [
+async def test_every_other_byte_of_the_file_stays(subtests, call, tmp_path):
+    for before, old, new, after in [
         (b"\xef\xbb\xbfa\r\nb\r\nc", "a\nb", "x\ny\nz", b"\xef\xbb\xbfx\r\ny\r\nz\r\nc"),
         (b"caf\xe9\r\n\x80\n", "café", "thé", b"th\xe9\r\n\x80\n"),
         (b"a\nb\r\nc\nd\n", "b\nc", "B\nC", b"a\nB\nC\nd\n"),
@@ -422,14 +425,13 @@ async def test_places_that_overlap_are_ambiguous_too(call, tmp_path):
         (b"a", "a", "", b""),
         (b"a\r\nb\r\n", "\nb", "\nc", b"a\r\nc\r\n"),
         (b"\\1 a", "a", "\\1\\g<0>", b"\\1 \\1\\g<0>"),
-    ],
-)
-async def test_every_other_byte_of_the_file_stays(call, tmp_path, before, old, new, after):
-    (tmp_path / "a").write_bytes(before)
-    (tmp_path / "a").chmod(0o755)
-    await call("edit_file", path="a", old_string=old, new_string=new)
-    assert (tmp_path / "a").read_bytes() == after
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
+    ]:
+        with subtests.test(before=before, old=old, new=new, after=after):
+            (tmp_path / "a").write_bytes(before)
+            (tmp_path / "a").chmod(0o755)
+            await call("edit_file", path="a", old_string=old, new_string=new)
+            assert (tmp_path / "a").read_bytes() == after
+            assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
 
 
 async def test_an_edit_that_cannot_be_says_why_and_changes_nothing(call, tmp_path):
@@ -457,9 +459,8 @@ async def test_an_edit_that_cannot_be_says_why_and_changes_nothing(call, tmp_pat
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "latin"]
 
 
-@pytest.mark.parametrize(
-    ("before", "old", "after"),
-    [
+async def test_whole_lines_that_are_deleted_leave_no_blank_line(subtests, call, tmp_path):
+    for before, old, after in [
         ("a\nb\nc\n", "b", "a\nc\n"),
         ("a\r\nb\r\nc", "b\n", "a\r\nc"),
         ("a\nb\n\nc\n", "b\n", "a\n\nc\n"),
@@ -467,12 +468,11 @@ async def test_an_edit_that_cannot_be_says_why_and_changes_nothing(call, tmp_pat
         ("a\nb", "b", "a"),
         ("ab\n", "b", "a\n"),
         ("a\nab\n", "\nab", "a\n"),
-    ],
-)
-async def test_whole_lines_that_are_deleted_leave_no_blank_line(call, tmp_path, before, old, after):
-    (tmp_path / "a").write_bytes(before.encode())
-    await call("edit_file", path="a", old_string=old, new_string="")
-    assert (tmp_path / "a").read_bytes() == after.encode()
+    ]:
+        with subtests.test(before=before, old=old, after=after):
+            (tmp_path / "a").write_bytes(before.encode())
+            await call("edit_file", path="a", old_string=old, new_string="")
+            assert (tmp_path / "a").read_bytes() == after.encode()
 
 
 async def test_every_occurrence_can_be_deleted_with_its_line(call, tmp_path):
@@ -564,20 +564,18 @@ async def test_whole_lines_come_before_parts_of_lines(call, tmp_path):
     assert (tmp_path / "a").read_text() == "x = 2\nxx = 1\nx = 10\n"
 
 
-@pytest.mark.parametrize(
-    ("before", "search", "after"),
-    [
+async def test_an_empty_replacement_leaves_no_blank_line(subtests, call, tmp_path):
+    for before, search, after in [
         ("a\nb\nc\n", "b\n", "a\nc\n"),
         ("a\r\nb\r\nc\r\n", "b\n", "a\r\nc\r\n"),
         ("a\nb", "b\n", "a"),
         ("a\nb\n", "a\nb\n", ""),
         ("f(a, b)\n", ", b\n", "f(a)\n"),
-    ],
-)
-async def test_an_empty_replacement_leaves_no_blank_line(call, tmp_path, before, search, after):
-    (tmp_path / "a").write_bytes(before.encode())
-    await call("search_replace", path="a", content=block(search, ""))
-    assert (tmp_path / "a").read_bytes() == after.encode()
+    ]:
+        with subtests.test(before=before, search=search, after=after):
+            (tmp_path / "a").write_bytes(before.encode())
+            await call("search_replace", path="a", content=block(search, ""))
+            assert (tmp_path / "a").read_bytes() == after.encode()
 
 
 async def test_the_text_may_look_like_a_divider(call, tmp_path):
@@ -588,15 +586,19 @@ async def test_the_text_may_look_like_a_divider(call, tmp_path):
         await call("search_replace", path="a", content=block("Other\n=======\n", "x\n"))
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "just text", "<<<<<<< SEARCH\na\n=======\nb\n", "<<<<<<< SEARCH\na\n>>>>>>> REPLACE", block("", "x\n")],
-)
-async def test_what_is_no_block_is_refused(call, tmp_path, content):
-    (tmp_path / "a").write_text("a\n")
-    with pytest.raises(ToolError):
-        await call("search_replace", path="a", content=content)
-    assert (tmp_path / "a").read_text() == "a\n"
+async def test_what_is_no_block_is_refused(subtests, call, tmp_path):
+    for content in [
+        "",
+        "just text",
+        "<<<<<<< SEARCH\na\n=======\nb\n",
+        "<<<<<<< SEARCH\na\n>>>>>>> REPLACE",
+        block("", "x\n"),
+    ]:
+        with subtests.test(content=content):
+            (tmp_path / "a").write_text("a\n")
+            with pytest.raises(ToolError):
+                await call("search_replace", path="a", content=content)
+            assert (tmp_path / "a").read_text() == "a\n"
 
 
 # previews

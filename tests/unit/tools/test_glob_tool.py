@@ -32,9 +32,8 @@ async def found(tool: Glob, pattern: str, **args: str) -> list[str]:
 TREE = ("a.py", "b.ts", "src/c.py", "src/d.tsx", "src/deep/e.py", "src/deep/f.ts", "docs/g.md")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "wanted"),
-    [
+async def test_a_pattern_names_files(subtests, tool, workspace):
+    for pattern, wanted in [
         ("*.py", ["a.py", "src/c.py", "src/deep/e.py"]),
         ("**/*.py", ["a.py", "src/c.py", "src/deep/e.py"]),
         ("/*.py", ["a.py"]),
@@ -46,11 +45,10 @@ TREE = ("a.py", "b.ts", "src/c.py", "src/d.tsx", "src/deep/e.py", "src/deep/f.ts
         ("src/[cd].*", ["src/c.py", "src/d.tsx"]),
         ("?.md", ["docs/g.md"]),
         ("*.PY", []),
-    ],
-)
-async def test_a_pattern_names_files(tool, workspace, pattern, wanted):
-    put(workspace, *TREE)
-    assert await found(tool, pattern) == wanted
+    ]:
+        with subtests.test(pattern=pattern, wanted=wanted):
+            put(workspace, *TREE)
+            assert await found(tool, pattern) == wanted
 
 
 async def test_a_pattern_counts_from_path_and_from_the_workspace(tool, workspace):
@@ -126,27 +124,27 @@ async def test_nothing_found_says_what_was_not_looked_at(tool, workspace):
     assert tool.to_model(await tool.invoke(pattern="*.py")) == nothing
 
 
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
-        ({"pattern": "[a"}, r"The glob \[a cannot be read: its \[ has no end"),
-        ({"pattern": "[z-a]"}, r"\[z-a\] is not a set of characters"),
-        ({"pattern": "a\\"}, "ends in a backslash"),
-        ({"pattern": "../*.py"}, r"contains `\.\.`. Set path"),
-        ({"pattern": "a\nb"}, "one line"),
-        ({"pattern": "a\0"}, "one line"),
-        ({"pattern": ""}, "at least 1 character"),
-        ({"pattern": "{a,b}" * 7}, "expand to more than 64 globs"),
-        ({"pattern": "x" * 5_000}, "more than 4096 characters"),
-        ({"pattern": "*", "path": "nowhere"}, "nowhere: there is no such file or folder"),
-        ({"pattern": "*", "path": "a.py"}, r"a\.py is not a folder"),
-        ({"pattern": "*", "path": "a\0"}, "control character"),
-    ],
-)
-async def test_what_cannot_be_looked_for_is_said(tool, workspace, args, reason):
-    put(workspace, "a.py")
-    with pytest.raises(ToolError, match=reason):
-        await tool.invoke(**args)
+async def test_what_cannot_be_looked_for_is_said(subtests, tool, workspace):
+    for number, (args, reason) in enumerate(
+        [
+            ({"pattern": "[a"}, r"The glob \[a cannot be read: its \[ has no end"),
+            ({"pattern": "[z-a]"}, r"\[z-a\] is not a set of characters"),
+            ({"pattern": "a\\"}, "ends in a backslash"),
+            ({"pattern": "../*.py"}, r"contains `\.\.`. Set path"),
+            ({"pattern": "a\nb"}, "one line"),
+            ({"pattern": "a\0"}, "one line"),
+            ({"pattern": ""}, "at least 1 character"),
+            ({"pattern": "{a,b}" * 7}, "expand to more than 64 globs"),
+            ({"pattern": "x" * 5_000}, "more than 4096 characters"),
+            ({"pattern": "*", "path": "nowhere"}, "nowhere: there is no such file or folder"),
+            ({"pattern": "*", "path": "a.py"}, r"a\.py is not a folder"),
+            ({"pattern": "*", "path": "a\0"}, "control character"),
+        ]
+    ):
+        with subtests.test(number=number):
+            put(workspace, "a.py")
+            with pytest.raises(ToolError, match=reason):
+                await tool.invoke(**args)
 
 
 async def test_a_pattern_that_could_be_tried_for_ever_is_not(tool, workspace):

@@ -102,21 +102,19 @@ async def test_sensitive_files_are_not_read_through_their_folder(grep, tmp_path)
     assert await lines(grep, path=".git") == [".git/config:1:needle"]
 
 
-@pytest.mark.parametrize(
-    ("glob", "files"),
-    [
+async def test_a_glob_narrows_and_does_not_include_ignored_files(subtests, grep, tmp_path):
+    for glob, files in [
         ("*.py", ["a.py", "src/b.py", "src/deep/c.py"]),
         ("*.{py,md}", ["a.py", "d.md", "src/b.py", "src/deep/c.py"]),
         ("src/**/*.py", ["src/b.py", "src/deep/c.py"]),
         ("src/*.py", ["src/b.py"]),
         ("[ab].py", ["a.py", "src/b.py"]),
         ("src/**", ["src/b.py", "src/deep/c.py"]),
-    ],
-)
-async def test_a_glob_narrows_and_does_not_include_ignored_files(grep, tmp_path, glob, files):
-    put(tmp_path, "a.py", "src/b.py", "src/deep/c.py", "d.md", "ignored.py", "node_modules/x.py")
-    put(tmp_path, ".gitignore", text="ignored.py\n")
-    assert await lines(grep, glob=glob) == [f"{name}:1:needle" for name in files]
+    ]:
+        with subtests.test(glob=glob, files=files):
+            put(tmp_path, "a.py", "src/b.py", "src/deep/c.py", "d.md", "ignored.py", "node_modules/x.py")
+            put(tmp_path, ".gitignore", text="ignored.py\n")
+            assert await lines(grep, glob=glob) == [f"{name}:1:needle" for name in files]
 
 
 async def test_a_pattern_without_capitals_ignores_case(grep, tmp_path):
@@ -192,42 +190,44 @@ async def test_plain_text_can_be_searched_for(grep, tmp_path):
         assert grep.to_model(await grep.invoke(pattern=text, literal=True)).startswith(expected)
 
 
-@pytest.mark.parametrize("pattern", [r"(?<=ne)edle", r"n(?!x)eedle", r"n(e)\1dle", r"\Aneedle\Z"])
-async def test_patterns_that_only_python_knows_work(grep, tmp_path, pattern):
-    put(tmp_path, "a")
-    assert await lines(grep, pattern) == ["a:1:needle"]
+async def test_patterns_that_only_python_knows_work(subtests, grep, tmp_path):
+    for pattern in [r"(?<=ne)edle", r"n(?!x)eedle", r"n(e)\1dle", r"\Aneedle\Z"]:
+        with subtests.test(pattern=pattern):
+            put(tmp_path, "a")
+            assert await lines(grep, pattern) == ["a:1:needle"]
 
 
-@pytest.mark.parametrize(
-    ("args", "why"),
-    [
-        ({"pattern": "absent"}, ""),
-        ({"pattern": r"^needle\|^pin\|x\+"}, r" \+ and \|: plain text here; 2 lines match ^needle|^pin|x+"),
-        ({"pattern": r"other\|"}, ""),
-        ({"pattern": r"\+ needle"}, ""),
+HINT_EXPLAINS_WHY_NOTHING_MATCHES = [
+    ({"pattern": "absent"}, ""),
+    ({"pattern": r"^needle\|^pin\|x\+"}, r" \+ and \|: plain text here; 2 lines match ^needle|^pin|x+"),
+    ({"pattern": r"other\|"}, ""),
+    ({"pattern": r"\+ needle"}, ""),
+    (
+        {"pattern": "NEEDLE"},
+        " Capitals make the search case-sensitive; without case 2 lines match: begin it with (?i).",
+    ),
+    (
+        {"pattern": "NEEDLE.", "literal": True},
+        " Capitals make the search case-sensitive; without case 1 line matches: write it in lower case.",
+    ),
+    ({"pattern": r"needle\n"}, r" The search works line by line: \n matches nothing."),
+    ({"pattern": "needle", "glob": "*.rs"}, " No file was searched: the glob *.rs matches none there."),
+    (
+        {"pattern": "needle", "glob": "src/*.py"},
         (
-            {"pattern": "NEEDLE"},
-            " Capitals make the search case-sensitive; without case 2 lines match: begin it with (?i).",
+            " No file was searched: the glob src/*.py matches none there. "
+            "A glob with a / is relative to the workspace or to path; ** matches any folders."
         ),
-        (
-            {"pattern": "NEEDLE.", "literal": True},
-            " Capitals make the search case-sensitive; without case 1 line matches: write it in lower case.",
-        ),
-        ({"pattern": r"needle\n"}, r" The search works line by line: \n matches nothing."),
-        ({"pattern": "needle", "glob": "*.rs"}, " No file was searched: the glob *.rs matches none there."),
-        (
-            {"pattern": "needle", "glob": "src/*.py"},
-            (
-                " No file was searched: the glob src/*.py matches none there. "
-                "A glob with a / is relative to the workspace or to path; ** matches any folders."
-            ),
-        ),
-        ({"pattern": "absent", "glob": "src/**/*.py"}, ""),
-    ],
-)
-async def test_a_hint_explains_why_nothing_matches(grep, tmp_path, args, why):
-    put(tmp_path, "src/deep/a.py", text="needle\nNeedle. pin\n")
-    assert grep.to_model(await grep.invoke(**args)) == f"No line matches.{why}"
+    ),
+    ({"pattern": "absent", "glob": "src/**/*.py"}, ""),
+]
+
+
+async def test_a_hint_explains_why_nothing_matches(subtests, grep, tmp_path):
+    for args, why in HINT_EXPLAINS_WHY_NOTHING_MATCHES:
+        with subtests.test(args=args, why=why):
+            put(tmp_path, "src/deep/a.py", text="needle\nNeedle. pin\n")
+            assert grep.to_model(await grep.invoke(**args)) == f"No line matches.{why}"
 
 
 async def test_long_lines_and_long_results_are_cut(grep, tmp_path):
@@ -238,22 +238,20 @@ async def test_long_lines_and_long_results_are_cut(grep, tmp_path):
     assert result.matches.startswith("a:1:needlexxx")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "message"),
-    [
+async def test_an_invalid_expression_is_an_error_with_a_correction(subtests, grep, tmp_path):
+    for pattern, message in [
         ("def f(", r"missing ), unterminated subpattern at position 5|escape it: def f\(, or set literal."),
         ("f(a, g(b", r"missing ), unterminated subpattern at position 6|escape it: f\(a, g\(b, or set literal."),
         ("a)", r"unbalanced parenthesis at position 1|escape it: a\), or set literal."),
         ("*x", r"nothing to repeat at position 0|escape it: \*x, or set literal."),
         ("x[", r"unterminated character set at position 1|escape it: x\[, or set literal."),
         (r"\p{L}", r"bad escape \p at position 0|Correct it, or set literal."),
-    ],
-)
-async def test_an_invalid_expression_is_an_error_with_a_correction(grep, tmp_path, pattern, message):
-    put(tmp_path, "a")
-    with pytest.raises(ToolError, match="The search failed: regex parse error") as error:
-        await grep.invoke(pattern=pattern)
-    assert all(part in str(error.value) for part in message.split("|"))
+    ]:
+        with subtests.test(pattern=pattern, message=message):
+            put(tmp_path, "a")
+            with pytest.raises(ToolError, match="The search failed: regex parse error") as error:
+                await grep.invoke(pattern=pattern)
+            assert all(part in str(error.value) for part in message.split("|"))
 
 
 async def test_text_that_is_not_utf_8_is_shown(grep, tmp_path):
@@ -275,12 +273,12 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("what", ODD)
-async def test_lines_are_found_again_however_the_file_is_written(grep, tmp_path, what):
-    content, expected = ODD[what]
-    (tmp_path / "a").write_bytes(content)
-    (tmp_path / "b").write_text("needle\n")
-    assert [line.replace("\ufeff", "") for line in await lines(grep)] == [*expected, "b:1:needle"]
+async def test_lines_are_found_again_however_the_file_is_written(subtests, grep, tmp_path):
+    for what, (content, expected) in ODD.items():
+        with subtests.test(what=what):
+            (tmp_path / "a").write_bytes(content)
+            (tmp_path / "b").write_text("needle\n")
+            assert [line.replace("\ufeff", "") for line in await lines(grep)] == [*expected, "b:1:needle"]
 
 
 @pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")
@@ -336,23 +334,32 @@ def no_program(monkeypatch) -> None:
     monkeypatch.setattr(grep_module, "run_process", refuse)
 
 
-@pytest.mark.parametrize(
-    "pattern", ["needle", r"n\w+e", "(needle|pin)", "need.?le", "[^x]eedle", r"\bneedle\b", "^needle$"]
-)
-async def test_a_small_search_starts_no_program(no_program, tmp_path, pattern):
-    put(tmp_path, *(f"{n}.py" for n in range(20)))
-    put(tmp_path, "other", text="other\n")
-    grep = Grep.from_config(BaseToolConfig(workdir=tmp_path))
-    assert (await grep.invoke(pattern=pattern)).match_count == 20
+async def test_a_small_search_starts_no_program(subtests, no_program, tmp_path):
+    for pattern in ["needle", r"n\w+e", "(needle|pin)", "need.?le", "[^x]eedle", r"\bneedle\b", "^needle$"]:
+        with subtests.test(pattern=pattern):
+            put(tmp_path, *(f"{n}.py" for n in range(20)))
+            put(tmp_path, "other", text="other\n")
+            grep = Grep.from_config(BaseToolConfig(workdir=tmp_path))
+            assert (await grep.invoke(pattern=pattern)).match_count == 20
 
 
-@pytest.mark.parametrize(
-    "pattern", ["(a+)+b", "(a|aa){9}", "a*a*a*b", r"(a)\1", "(?=a)a", "a{2,}b*c+", "(a)(b)(c)", "[[:alpha:]]", "[a&&b]", "a("]
-)  # fmt: skip
-def test_a_pattern_that_may_take_long_runs_in_a_program(pattern):
-    assert grep_module.longest_line(pattern) is None or not grep_module.search_in_process(
-        Path("/"), "./", pattern, [], lambda _: True
-    )
+def test_a_pattern_that_may_take_long_runs_in_a_program(subtests):
+    for pattern in [
+        "(a+)+b",
+        "(a|aa){9}",
+        "a*a*a*b",
+        r"(a)\1",
+        "(?=a)a",
+        "a{2,}b*c+",
+        "(a)(b)(c)",
+        "[[:alpha:]]",
+        "[a&&b]",
+        "a(",
+    ]:
+        with subtests.test(pattern=pattern):
+            assert grep_module.longest_line(pattern) is None or not grep_module.search_in_process(
+                Path("/"), "./", pattern, [], lambda _: True
+            )
 
 
 def search_here(root: Path, pattern: str) -> bool:
@@ -400,11 +407,12 @@ async def test_an_ignore_file_cannot_block_or_break_the_search(no_program, tmp_p
     assert (await grep.invoke(pattern="needle")).match_count == 2
 
 
-@pytest.mark.parametrize("glob", ["[z-a]*.py", "[a", "[!]", "a\\", "{a,a}" * 30, "a" * 5000])
-async def test_a_broken_glob_is_an_error_that_says_so(grep, tmp_path, glob):
-    put(tmp_path, "a.py")
-    with pytest.raises(ToolError, match=r"The glob .* cannot be read: "):
-        await grep.invoke(pattern="needle", glob=glob)
+async def test_a_broken_glob_is_an_error_that_says_so(subtests, grep, tmp_path):
+    for number, glob in enumerate(["[z-a]*.py", "[a", "[!]", "a\\", "{a,a}" * 30, "a" * 5000]):
+        with subtests.test(number=number):
+            put(tmp_path, "a.py")
+            with pytest.raises(ToolError, match=r"The glob .* cannot be read: "):
+                await grep.invoke(pattern="needle", glob=glob)
 
 
 async def test_an_expression_that_backtracks_without_end_is_stopped_at_its_line(no_ripgrep, tmp_path):

@@ -24,24 +24,23 @@ def texts(seed: int, newline: str, last: str) -> tuple[str, str]:
     return tuple(newline.join(side) + (rng.choice([last, newline]) if side else "") for side in (lines, changed))
 
 
-@pytest.mark.parametrize(
-    ("newline", "last"), ENDINGS, ids=["lf", "lf, none at the end", "crlf", "crlf, none at the end"]
-)
-def test_any_choice_of_hunks_leaves_exactly_the_others_out(newline, last):
-    several = 0
-    for seed in range(150):
-        before, after = texts(seed, newline, last)
-        _, patches = split_patch(unified_diff("f", before, after))
-        count = len(patches)
-        several += count > 1
-        assert with_hunks(before, after, range(count)) == after
-        assert with_hunks(before, after, ()) == before
-        chosen = [n for n in range(count) if random.Random(seed).random() < 0.5]
-        between = with_hunks(before, after, chosen)
-        left_out = [n for n in range(count) if n not in chosen]
-        assert changes(before, between) == [changes_of(patches[n]) for n in chosen], seed
-        assert changes(between, after) == [changes_of(patches[n]) for n in left_out], seed
-    assert several > 50
+def test_any_choice_of_hunks_leaves_exactly_the_others_out(subtests):
+    for newline, last in ENDINGS:
+        with subtests.test(newline=newline, last=last):
+            several = 0
+            for seed in range(150):
+                before, after = texts(seed, newline, last)
+                _, patches = split_patch(unified_diff("f", before, after))
+                count = len(patches)
+                several += count > 1
+                assert with_hunks(before, after, range(count)) == after
+                assert with_hunks(before, after, ()) == before
+                chosen = [n for n in range(count) if random.Random(seed).random() < 0.5]
+                between = with_hunks(before, after, chosen)
+                left_out = [n for n in range(count) if n not in chosen]
+                assert changes(before, between) == [changes_of(patches[n]) for n in chosen], seed
+                assert changes(between, after) == [changes_of(patches[n]) for n in left_out], seed
+            assert several > 50
 
 
 def changes(before: str, after: str) -> list[list[str]]:
@@ -69,7 +68,7 @@ def test_line_endings_that_no_diff_shows_change_with_the_whole_only():
     assert with_hunks(before, after, (0,)) == before.replace("2\n", "two\r\n", 1)
 
 
-@pytest.mark.parametrize("wrong", [(2,), (-1,), (0, 7)])
-def test_a_hunk_that_there_is_not_is_an_error(wrong):
-    with pytest.raises(ValueError, match="does not exist"):
-        with_hunks("a\n", "b\n", wrong)
+def test_a_hunk_that_there_is_not_is_an_error(subtests):
+    for wrong in [(2,), (-1,), (0, 7)]:
+        with subtests.test(wrong=wrong), pytest.raises(ValueError, match="does not exist"):
+            with_hunks("a\n", "b\n", wrong)

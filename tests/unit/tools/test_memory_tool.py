@@ -138,12 +138,13 @@ async def test_a_link_that_is_deleted_leaves_its_target(tool, home, tmp_path):
     assert (tmp_path / "memory" / "target.md").read_text() == "kept"
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "A", "a.b", "", "-" * 65, "a\n", "é", "a\0", "."])
-async def test_a_name_leads_nowhere_else(tool, home, name):
-    for action in ("read", "write", "delete"):
-        with pytest.raises(ToolError, match=r"names no memory|needs a name"):
-            await said(tool, action, name, description="d")
-    assert not (home / "memory").exists()
+async def test_a_name_leads_nowhere_else(subtests, tool, home):
+    for name in ["../x", "a/b", "A", "a.b", "", "-" * 65, "a\n", "é", "a\0", "."]:
+        with subtests.test(name=name):
+            for action in ("read", "write", "delete"):
+                with pytest.raises(ToolError, match=r"names no memory|needs a name"):
+                    await said(tool, action, name, description="d")
+            assert not (home / "memory").exists()
 
 
 async def test_a_name_in_both_scopes_needs_its_scope(tool):
@@ -164,25 +165,25 @@ async def test_a_wrong_name_is_told_the_nearest(tool):
         await said(tool, "delete", "xyz", scope="project")
 
 
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
-        ({}, "one line of 1 to 200"),
-        ({"description": " "}, "one line of 1 to 200"),
-        ({"description": "a\nb"}, "one line of 1 to 200"),
-        ({"description": "d" * 201}, "one line of 1 to 200"),
-        ({"description": "d", "text": "é" * 8_200}, r"has 16,40\d bytes and may have 16,384"),
-        ({"description": "d", "text": "key: sk-abcdefghijklmnop1234567890"}, "a key or a password"),
-        ({"description": "postgres://me:s3cretpass@db/x"}, "a key or a password"),
-        ({"description": "d", "text": "\ud800"}, "could not be written"),
-    ],
-)
-async def test_a_write_that_is_refused_changes_nothing(tool, home, args, reason):
-    await said(tool, "write", "a", description="before")
-    with pytest.raises(ToolError, match=reason):
-        await said(tool, "write", "a", **args)
-    assert [path.name for path in (home / "memory").iterdir()] == ["a.md"]
-    assert (home / "memory" / "a.md").read_text() == "before\n"
+async def test_a_write_that_is_refused_changes_nothing(subtests, tool, home):
+    for number, (args, reason) in enumerate(
+        [
+            ({}, "one line of 1 to 200"),
+            ({"description": " "}, "one line of 1 to 200"),
+            ({"description": "a\nb"}, "one line of 1 to 200"),
+            ({"description": "d" * 201}, "one line of 1 to 200"),
+            ({"description": "d", "text": "é" * 8_200}, r"has 16,40\d bytes and may have 16,384"),
+            ({"description": "d", "text": "key: sk-abcdefghijklmnop1234567890"}, "a key or a password"),
+            ({"description": "postgres://me:s3cretpass@db/x"}, "a key or a password"),
+            ({"description": "d", "text": "\ud800"}, "could not be written"),
+        ]
+    ):
+        with subtests.test(number=number):
+            await said(tool, "write", "a", description="before")
+            with pytest.raises(ToolError, match=reason):
+                await said(tool, "write", "a", **args)
+            assert [path.name for path in (home / "memory").iterdir()] == ["a.md"]
+            assert (home / "memory" / "a.md").read_text() == "before\n"
 
 
 def test_secrets_that_are_known_are_refused_to_the_letter(workspace):

@@ -174,14 +174,18 @@ async def test_time_up_ends_all_of_it(tmp_path, ready):
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [("exit 3", 3), ("kill -9 $$", 137), ("kill -TERM $$", 143), ("kill -SEGV $$", 139), ("exit 255", 255)],
-)
-async def test_its_exit_code_is_the_program_s_own(tmp_path, command, code):
-    ended = await run(command, tmp_path)
-    assert (ended.exit_code, ended.timed_out) == (code, False)
-    assert list(tmp_path.iterdir()) == []  # no core file
+async def test_its_exit_code_is_the_program_s_own(subtests, tmp_path):
+    for command, code in [
+        ("exit 3", 3),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+        ("kill -SEGV $$", 139),
+        ("exit 255", 255),
+    ]:
+        with subtests.test(command=command, code=code):
+            ended = await run(command, tmp_path)
+            assert (ended.exit_code, ended.timed_out) == (code, False)
+            assert list(tmp_path.iterdir()) == []  # no core file
 
 
 @linux

@@ -163,19 +163,17 @@ async def test_a_schema_of_parameters_is_what_the_model_is_told(registry):
         await registry.execute("with_schema", {})
 
 
-@pytest.mark.parametrize(
-    ("how", "told"),
-    [
+async def test_what_goes_wrong_in_a_tool_is_one_error(subtests, registry):
+    for how, told in [
         ("told", "It is closed today."),
         ("number", "fails returned int, not text."),
         ("bang", "fails failed: ValueError: bang"),
         ("exit", "fails failed: SystemExit: exit"),
-    ],
-)
-async def test_what_goes_wrong_in_a_tool_is_one_error(registry, how, told):
-    with pytest.raises(ToolError) as error:
-        await registry.execute("fails", {"how": how})
-    assert str(error.value) == told
+    ]:
+        with subtests.test(how=how, told=told):
+            with pytest.raises(ToolError) as error:
+                await registry.execute("fails", {"how": how})
+            assert str(error.value) == told
 
 
 async def test_a_session_has_one_instance_until_all_is_reset(manager, registry):
@@ -286,9 +284,8 @@ class NoDescription(Tool):
         return ""
 
 
-@pytest.mark.parametrize(
-    ("tool", "told"),
-    [
+def test_what_models_cannot_call_is_not_registered_and_says_why(subtests, registry):
+    for tool, told in [
         (Sync, "its execute is not `async def`"),
         (ByPosition, "its execute has positional-only arguments"),
         (Private, "its execute has arguments with reserved names: _x"),
@@ -302,34 +299,31 @@ class NoDescription(Tool):
         (Bash, "another tool has this name"),
         ("bash", "'bash' is not a tool"),
         (OwnArgs, "is not a tool"),
-    ],
-)
-def test_what_models_cannot_call_is_not_registered_and_says_why(registry, tool, told):
-    before = registry.get_schemas()
-    with pytest.raises(ToolError) as error:
-        registry.register(tool)
-    assert told in str(error.value)
-    assert "\n" not in str(error.value)
-    assert registry.get_schemas() == before
+    ]:
+        with subtests.test(tool=tool, told=told):
+            before = registry.get_schemas()
+            with pytest.raises(ToolError) as error:
+                registry.register(tool)
+            assert told in str(error.value)
+            assert "\n" not in str(error.value)
+            assert registry.get_schemas() == before
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "told"),
-    [
+def test_a_file_that_is_no_good_is_a_warning_that_names_it(subtests, home, workspace):
+    for text, line, told in [
         (SEEDS_EXAMPLE.replace("async def", "def"), ":4", "MyTool is not loaded: its execute is not `async def`"),
         (SEEDS_EXAMPLE.replace("**kwargs", "x: Nothing"), ":8", "name 'Nothing' is not defined"),
         (SEEDS_EXAMPLE.replace("kin_nb.core.tools", "tools"), ":2", "write `from kin_nb.core.tools.base import Tool`"),
         (SEEDS_EXAMPLE.replace("execute", "run"), "", "defines no tool"),
-    ],
-)
-def test_a_file_that_is_no_good_is_a_warning_that_names_it(home, workspace, text, line, told):
-    path = write(home, text)
-    write(home, SEEDS_EXAMPLE.replace("my_tool", "other"), "other")
-    found = discover_tools(KinConfig(workdir=workspace))
-    (warning,) = found.warnings
-    assert warning.startswith(f"{path}{line}: ")
-    assert told in warning
-    assert "other" in found.classes
+    ]:
+        with subtests.test(text=text, line=line, told=told):
+            path = write(home, text)
+            write(home, SEEDS_EXAMPLE.replace("my_tool", "other"), "other")
+            found = discover_tools(KinConfig(workdir=workspace))
+            (warning,) = found.warnings
+            assert warning.startswith(f"{path}{line}: ")
+            assert told in warning
+            assert "other" in found.classes
 
 
 def test_the_name_and_the_module_of_a_tool_are_its_own():

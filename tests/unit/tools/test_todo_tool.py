@@ -40,26 +40,23 @@ async def test_a_write_replaces_the_whole_list(todo):
     assert todo.to_model(await todo.invoke(action="read")) == "0 todos"
 
 
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
+async def test_a_write_that_is_wrong_changes_nothing(subtests, todo):
+    for args, reason in [
         ({"action": "write", "todos": [*items(2), {"id": "1", "content": "again"}]}, 'have the id "1"'),
         ({"action": "write", "todos": items(101)}, "at most 100 items"),
         ({"action": "write"}, "write needs todos"),
         ({"action": "x"}, "'read' or 'write'"),
         ({"action": "write", "todos": [{"id": "1", "content": "c", "status": "gone"}]}, "todos.0.status"),
-    ],
-)
-async def test_a_write_that_is_wrong_changes_nothing(todo, args, reason):
-    await todo.invoke(action="write", todos=items(1))
-    with pytest.raises(ToolError, match=reason):
-        await todo.invoke(**args)
-    assert (await todo.invoke(action="read")).total_count == 1
+    ]:
+        with subtests.test(args=args, reason=reason):
+            await todo.invoke(action="write", todos=items(1))
+            with pytest.raises(ToolError, match=reason):
+                await todo.invoke(**args)
+            assert (await todo.invoke(action="read")).total_count == 1
 
 
-@pytest.mark.parametrize(
-    ("written", "status"),
-    [
+async def test_other_spellings_of_a_status_are_taken(subtests, todo):
+    for written, status in [
         *(
             ("done", "completed"),
             ("Complete", "completed"),
@@ -67,14 +64,13 @@ async def test_a_write_that_is_wrong_changes_nothing(todo, args, reason):
             ("In Progress", "in_progress"),
         ),
         *(("cancel", "cancelled"), ("canceled", "cancelled"), ("todo", "pending"), ("completed", "completed")),
-    ],
-)
-async def test_other_spellings_of_a_status_are_taken(todo, written, status):
-    result = await todo.invoke(action="write", todos=[{"id": "1", "content": "c", "status": written}])
-    assert result.todos[0].status == status
-    assert todo.to_model(result) == f"1 todo: 1 {status.replace('_', ' ')}"
-    told = todo.get_parameters()["properties"]["todos"]["items"]["properties"]["status"]["enum"]
-    assert told == ["pending", "in_progress", "completed", "cancelled"]
+    ]:
+        with subtests.test(written=written, status=status):
+            result = await todo.invoke(action="write", todos=[{"id": "1", "content": "c", "status": written}])
+            assert result.todos[0].status == status
+            assert todo.to_model(result) == f"1 todo: 1 {status.replace('_', ' ')}"
+            told = todo.get_parameters()["properties"]["todos"]["items"]["properties"]["status"]["enum"]
+            assert told == ["pending", "in_progress", "completed", "cancelled"]
 
 
 async def test_numbers_are_taken_as_ids(todo):

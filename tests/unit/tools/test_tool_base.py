@@ -134,9 +134,8 @@ def args(path: str) -> dict[str, object]:
     return {"path": path, "wanted": None}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path"),
-    [
+def test_patterns_name_paths_however_they_are_written(subtests, verdict, workspace):
+    for written, name in [
         ("*.pem", "keys/a.pem"),
         ("docs/*", "docs/a.md"),
         ("./docs/*", "docs/a.md"),
@@ -144,13 +143,12 @@ def args(path: str) -> dict[str, object]:
         ("docs/*", "{workspace}/docs/a.md"),
         ("{workspace}/docs/*", "docs/a.md"),
         ("/etc/*", "/etc/passwd"),
-    ],
-)
-def test_patterns_name_paths_however_they_are_written(verdict, workspace, pattern, path):
-    pattern, path = (text.replace("{workspace}", str(workspace)) for text in (pattern, path))
-    assert verdict(Paths, args(path), deny=[pattern]) is ToolPermission.NEVER
-    assert verdict(Paths, args(path), allow=[pattern]) is ToolPermission.ALWAYS
-    assert verdict(Paths, args("other"), deny=[pattern], allow=[pattern]) is None
+    ]:
+        with subtests.test(pattern=written, path=name):
+            pattern, path = (text.replace("{workspace}", str(workspace)) for text in (written, name))
+            assert verdict(Paths, args(path), deny=[pattern]) is ToolPermission.NEVER
+            assert verdict(Paths, args(path), allow=[pattern]) is ToolPermission.ALWAYS
+            assert verdict(Paths, args("other"), deny=[pattern], allow=[pattern]) is None
 
 
 def test_a_link_is_named_by_where_it_leads(verdict, workspace):
@@ -196,9 +194,8 @@ class EditTool(BaseTool[Edit, Edit, BaseToolConfig, BaseToolState]):
         return args
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_a_missing_argument_is_told_with_the_name_that_was_given_for_it(subtests):
+    for given, said in [
         ({"file": "secret"}, ["path: required (you gave `file`; use `path`)"]),
         ({"path": "a", "file": "secret"}, []),
         ({"to": "x"}, ["path: required"]),
@@ -214,19 +211,18 @@ class EditTool(BaseTool[Edit, Edit, BaseToolConfig, BaseToolState]):
             ],
         ),
         ({"fi\nle" + "x" * 99: ""}, [f"path: required (you gave `fi?le{'x' * 55}`; use `path`)"]),
-    ],
-)
-def test_a_missing_argument_is_told_with_the_name_that_was_given_for_it(given, said):
-    arguments = {"old_string": "a", "new_string": "b", **given}
-    if not said:
-        assert EditTool.parse_args(arguments).path == "a"
-        return
-    with pytest.raises(ToolError) as error:
-        EditTool.parse_args(arguments)
-    first, *lines = str(error.value).split("\n")
-    assert first == "edit_tool: invalid arguments"
-    assert [line if not line.startswith("limit: Input should be") else "limit: …" for line in lines] == said
-    assert "secret" not in str(error.value)
+    ]:
+        with subtests.test(given=given, said=said):
+            arguments = {"old_string": "a", "new_string": "b", **given}
+            if not said:
+                assert EditTool.parse_args(arguments).path == "a"
+                return
+            with pytest.raises(ToolError) as error:
+                EditTool.parse_args(arguments)
+            first, *lines = str(error.value).split("\n")
+            assert first == "edit_tool: invalid arguments"
+            assert [line if not line.startswith("limit: Input should be") else "limit: …" for line in lines] == said
+            assert "secret" not in str(error.value)
 
 
 def test_of_several_missing_arguments_each_is_told_with_the_name_like_it():

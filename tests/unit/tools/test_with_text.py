@@ -40,27 +40,34 @@ def turned(tool, tmp_path):
     return turned
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-async def test_the_file_becomes_exactly_the_text(turned, newline):
-    for seed in range(40):
-        rng = random.Random(seed)
-        lines = [rng.choice(["same", "", "    x", f"line {n}", "=======", "<<<<<<< SEARCH"]) for n in range(1, 60)]
-        changed = list(lines)
-        for _ in range(rng.randrange(1, 5)):
-            place = rng.randrange(len(changed) + 1)
-            changed[place : place + rng.randrange(4)] = [f"new {n}" for n in range(rng.randrange(3))]
-        before, after = (newline.join(side) + rng.choice(["", newline]) for side in (lines, changed))
-        if before != after:
-            assert await turned(before, after) == after, seed
+async def test_the_file_becomes_exactly_the_text(subtests, turned):
+    for newline in ["\n", "\r\n"]:
+        with subtests.test(newline=newline):
+            for seed in range(40):
+                rng = random.Random(seed)
+                lines = [
+                    rng.choice(["same", "", "    x", f"line {n}", "=======", "<<<<<<< SEARCH"]) for n in range(1, 60)
+                ]
+                changed = list(lines)
+                for _ in range(rng.randrange(1, 5)):
+                    place = rng.randrange(len(changed) + 1)
+                    changed[place : place + rng.randrange(4)] = [f"new {n}" for n in range(rng.randrange(3))]
+                before, after = (newline.join(side) + rng.choice(["", newline]) for side in (lines, changed))
+                if before != after:
+                    assert await turned(before, after) == after, seed
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [("a\n", "a\nb\n"), ("a\n", "b\na\n"), ("a\nb\n", "a\n"), ("a", "a\nb"), ("a\n\nb\n", "a\nb\n"), ("a\n", "\n")],
-    ids=["appended", "put first", "last one gone", "no newline at the end", "a blank line gone", "nothing left"],
-)
-async def test_edges_of_a_file(turned, before, after):
-    assert await turned(before, after) == after
+async def test_edges_of_a_file(subtests, turned):
+    for before, after in [
+        ("a\n", "a\nb\n"),
+        ("a\n", "b\na\n"),
+        ("a\nb\n", "a\n"),
+        ("a", "a\nb"),
+        ("a\n\nb\n", "a\nb\n"),
+        ("a\n", "\n"),
+    ]:
+        with subtests.test(before=before, after=after):
+            assert await turned(before, after) == after
 
 
 def test_an_edit_takes_no_more_lines_than_it_needs_to_stand_once():

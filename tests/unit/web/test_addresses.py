@@ -75,21 +75,24 @@ NEVER = {
 }
 
 
-@pytest.mark.parametrize("address", PUBLIC)
-def test_addresses_of_the_internet_are_connected_to(address):
-    assert why_refused(address) == ""
+def test_addresses_of_the_internet_are_connected_to(subtests):
+    for address in PUBLIC:
+        with subtests.test(address=address):
+            assert why_refused(address) == ""
 
 
-@pytest.mark.parametrize(("address", "why"), PRIVATE.items())
-def test_private_addresses_need_the_users_word(address, why):
-    assert why in why_refused(address)
-    assert why_refused(address, allow_private=True) == ""
+def test_private_addresses_need_the_users_word(subtests):
+    for address, why in PRIVATE.items():
+        with subtests.test(address=address, why=why):
+            assert why in why_refused(address)
+            assert why_refused(address, allow_private=True) == ""
 
 
-@pytest.mark.parametrize(("address", "why"), NEVER.items())
-def test_nothing_opens_metadata_services_and_what_is_nobodys_address(address, why):
-    assert why in why_refused(address)
-    assert why in why_refused(address, allow_private=True)
+def test_nothing_opens_metadata_services_and_what_is_nobodys_address(subtests):
+    for address, why in NEVER.items():
+        with subtests.test(address=address, why=why):
+            assert why in why_refused(address)
+            assert why in why_refused(address, allow_private=True)
 
 
 async def test_one_bad_address_among_good_ones_is_enough(resolves):

@@ -59,12 +59,13 @@ async def test_redirects_have_an_end(web, tool):
     assert len(web.seen) == MOST_HOPS + 1
 
 
-@pytest.mark.parametrize(
-    "location", ["file:///etc/passwd", "ftp://x.org/", "http://user@x.org/", "http://x.org:22/", "//[", "gopher:x"]
-)
-async def test_a_redirect_to_no_page_is_not_gone_to(web, tool, location):
-    with pytest.raises(ToolError, match="redirects to an address that is not followed"):
-        await tool.invoke(url=web.redirect("/a", location))
+async def test_a_redirect_to_no_page_is_not_gone_to(subtests, web, tool):
+    for location in ["file:///etc/passwd", "ftp://x.org/", "http://user@x.org/", "http://x.org:22/", "//[", "gopher:x"]:
+        with (
+            subtests.test(location=location),
+            pytest.raises(ToolError, match="redirects to an address that is not followed"),
+        ):
+            await tool.invoke(url=web.redirect("/a", location))
 
 
 async def test_a_redirect_into_the_private_network_is_not_gone_to(web, resolves, monkeypatch):
@@ -180,20 +181,17 @@ async def test_a_page_that_drips_ends_with_the_time(web, fetching):
         await fetching(timeout=0.3).invoke(url=url)
 
 
-@pytest.mark.parametrize(
-    ("kind", "shown"),
-    [
+async def test_what_is_no_text_is_refused_with_its_type_and_size(subtests, web, tool):
+    for kind, shown in [
         ("application/pdf", r"application/pdf \(4 bytes\)"),
         ("image/png", r"image/png \(4 bytes\)"),
         ("application/octet-stream", "octet-stream"),
         ("application/zip; charset=utf-8", "application/zip"),
         ("multipart/x-mixed-replace", "multipart"),
         ("nonsense", "nonsense"),
-    ],
-)
-async def test_what_is_no_text_is_refused_with_its_type_and_size(web, tool, kind, shown):
-    with pytest.raises(ToolError, match=shown):
-        await tool.invoke(url=web.page("/x", b"%PDF", kind))
+    ]:
+        with subtests.test(kind=kind, shown=shown), pytest.raises(ToolError, match=shown):
+            await tool.invoke(url=web.page("/x", b"%PDF", kind))
 
 
 @pytest.mark.parametrize(("status", "said"), [(404, "404 Not Found"), (500, "500 Internal Server Error"), (599, "599")])
@@ -221,9 +219,10 @@ async def test_a_proxy_of_the_users_is_asked_by_name_and_spelled_out_addresses_a
     assert [path for path, _ in web.seen] == ["http://some.test/a"]
 
 
-@pytest.mark.parametrize("proxy", ["nonsense", "ftp://x", "http://127.0.0.1:1", "socks5://127.0.0.1:1"])
-async def test_a_proxy_that_is_none_is_an_error_not_a_way_around_it(web, fetching, proxy):
-    web.page("/a", A_PAGE)
-    with pytest.raises(ToolError, match=r"cannot be reached|was not fetched"):
-        await fetching(proxy=proxy).invoke(url=f"{web.url}/a")
-    assert web.seen == []
+async def test_a_proxy_that_is_none_is_an_error_not_a_way_around_it(subtests, web, fetching):
+    for proxy in ["nonsense", "ftp://x", "http://127.0.0.1:1", "socks5://127.0.0.1:1"]:
+        with subtests.test(proxy=proxy):
+            web.page("/a", A_PAGE)
+            with pytest.raises(ToolError, match=r"cannot be reached|was not fetched"):
+                await fetching(proxy=proxy).invoke(url=f"{web.url}/a")
+            assert web.seen == []

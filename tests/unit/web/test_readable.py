@@ -19,50 +19,49 @@ async def read(body: bytes | str, content_type: str = "text/html") -> tuple[str,
     return await readable(Fetched("https://x.org/", content_type, body.encode() if isinstance(body, str) else body))
 
 
-@pytest.mark.parametrize(
-    ("html", "markdown"),
-    [
-        ("<h2>Two<a class=headerlink href=#two>¶</a></h2>", "## Two"),
-        ("<p>See <a href='../b.html' title=x>b</a>.</p>", "See [b](../b.html)."),
-        ("<p>See <a href=#c>c</a> <a href='javascript:x()'>js</a> <a href=data:x>d</a></p>", "See c js d"),
-        ("<p><code>a_b * c</code> and snake_case</p>", "`a_b * c` and snake_case"),
-        ("<pre>def f():\n    return 1\n</pre>", "```\ndef f():\n    return 1\n```"),
-        ("<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>", "- a\n  - b\n- c"),
-        ("<ol><li>a</li><li>b</li></ol>", "1. a\n2. b"),
-        (
-            "<table><tr><th>k</th><th>v</th></tr><tr><td>1</td><td>2</td></tr></table>",
-            "| k | v |\n| --- | --- |\n| 1 | 2 |",
-        ),
-        ("<p>1 &lt; 2 &amp; &eacute;</p>", "1 < 2 & é"),
-        ("<p>a</p><img src=data:x alt='A cat'><img src=y>", "a\n\nA cat"),
-        ("<script>x</script><style>y</style><template>z</template><svg><text>t</text></svg>rest", "rest"),
-        ("<p>seen</p><p hidden>1</p><div style='display: none'>2</div><i style='visibility:hidden'>3</i>", "seen"),
-        ("no tags at all", "no tags at all"),
-        ("<p>not <b>closed", "not **closed**"),
-        ("", ""),
-    ],
-)
-def test_html_becomes_markdown(html, markdown):
-    assert page(html)["text"] == markdown
+HTML_BECOMES_MARKDOWN = [
+    ("<h2>Two<a class=headerlink href=#two>¶</a></h2>", "## Two"),
+    ("<p>See <a href='../b.html' title=x>b</a>.</p>", "See [b](../b.html)."),
+    ("<p>See <a href=#c>c</a> <a href='javascript:x()'>js</a> <a href=data:x>d</a></p>", "See c js d"),
+    ("<p><code>a_b * c</code> and snake_case</p>", "`a_b * c` and snake_case"),
+    ("<pre>def f():\n    return 1\n</pre>", "```\ndef f():\n    return 1\n```"),
+    ("<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>", "- a\n  - b\n- c"),
+    ("<ol><li>a</li><li>b</li></ol>", "1. a\n2. b"),
+    (
+        "<table><tr><th>k</th><th>v</th></tr><tr><td>1</td><td>2</td></tr></table>",
+        "| k | v |\n| --- | --- |\n| 1 | 2 |",
+    ),
+    ("<p>1 &lt; 2 &amp; &eacute;</p>", "1 < 2 & é"),
+    ("<p>a</p><img src=data:x alt='A cat'><img src=y>", "a\n\nA cat"),
+    ("<script>x</script><style>y</style><template>z</template><svg><text>t</text></svg>rest", "rest"),
+    ("<p>seen</p><p hidden>1</p><div style='display: none'>2</div><i style='visibility:hidden'>3</i>", "seen"),
+    ("no tags at all", "no tags at all"),
+    ("<p>not <b>closed", "not **closed**"),
+    ("", ""),
+]
+
+
+def test_html_becomes_markdown(subtests):
+    for html, markdown in HTML_BECOMES_MARKDOWN:
+        with subtests.test(html=html, markdown=markdown):
+            assert page(html)["text"] == markdown
 
 
 LONG = "<p>" + "What the page is about. " * 20 + "</p>"
 
 
-@pytest.mark.parametrize(
-    "html",
-    [
+def test_the_frame_around_a_page_is_left_out(subtests):
+    for html in [
         f"<nav>menu</nav><main>{LONG}</main><footer>foot</footer>",
         f"<nav>menu</nav><div role=main>{LONG}</div><aside>foot</aside>",
         f"<header>menu</header><article>{LONG}</article>foot",
         f"<nav>menu</nav>{LONG}<footer>foot</footer>",
-    ],
-)
-def test_the_frame_around_a_page_is_left_out(html):
-    text = page(html)["text"]
-    assert text.startswith("What the page is about.")
-    assert "menu" not in text
-    assert "foot" not in text
+    ]:
+        with subtests.test(html=html):
+            text = page(html)["text"]
+            assert text.startswith("What the page is about.")
+            assert "menu" not in text
+            assert "foot" not in text
 
 
 def test_a_page_that_is_all_frame_is_kept():
@@ -106,44 +105,45 @@ def test_the_program_imports_nothing_of_ours():
 XML = '<?xml version="1.0" encoding="windows-1251"?><t>привет</t>'
 
 
-@pytest.mark.parametrize(
-    ("body", "content_type", "text"),
-    [
-        ("é".encode(), "text/plain; charset=utf-8", "é"),
-        ("é".encode(), "text/plain", "é"),
-        ("é".encode("latin-1"), "text/plain; charset=ISO-8859-1", "é"),
-        ("“x”".encode("cp1252"), "text/plain; charset=iso-8859-1", "“x”"),
-        ("“x”".encode("cp1252"), "text/plain", "“x”"),
-        ("日本".encode("shift_jis"), 'text/plain; charset="Shift_JIS"', "日本"),
-        ("日本".encode("euc-jp"), "text/plain;charset=EUC-JP", "日本"),
-        ("привет".encode("koi8-r"), "text/plain; charset=koi8-r", "привет"),
-        ("\ufeffé".encode("utf-16"), "text/plain; charset=latin-1", "é"),
-        ("\ufeffé".encode(), "text/plain; charset=latin-1", "é"),
-        ("é".encode("utf-16-be"), "text/plain; charset=utf-16be", "é"),
-        ("é".encode(), "text/plain; charset=no-such", "é"),
-        (b"caf\xe9", "text/plain; charset=utf-8", "caf\ufffd"),
-        (b"eW91", "text/plain; charset=base64", "eW91"),
-        (b"x-99999999999", "text/plain; charset=punycode", "x-99999999999"),
-        ("é".encode()[:1], "text/plain", "\ufffd"),
-        ("<meta charset=windows-1251><p>привет".encode("cp1251"), "text/html", "привет"),
-        ("<meta charset=koi8-r><p>é".encode(), "text/html; charset=utf-8", "é"),
-        ("<meta charset=koi8-r>é".encode(), "text/plain", "<meta charset=koi8-r>é"),
-        ("<meta charset=utf-16><p>é".encode(), "text/html", "é"),
-        (XML.encode("cp1251"), "application/rss+xml", XML),
-        (XML.encode("cp1251"), "text/xml", XML),
-        (XML.encode(), "application/xml; charset=utf-8", XML),
-        (XML.encode(), "text/plain", XML),
-        (f"{XML}<p>".encode("cp1251"), "application/xhtml+xml", "привет"),
-        (b'{"a": 1}', "application/json", '{"a": 1}'),
-        (b"<a><b/></a>", "application/xml", "<a><b/></a>"),
-        (b"<a/>", "application/atom+xml; charset=utf-8", "<a/>"),
-        (b"<p>x", "", "x"),
-        (b"x", "", "x"),
-        (b"a\r\nb\rc\n", "text/plain", "a\nb\nc\n"),
-    ],
-)
-async def test_the_bytes_of_a_page_become_text(body, content_type, text):
-    assert (await read(body, content_type))[1] == text
+BYTES_OF_A_PAGE_BECOME_TEXT = [
+    ("é".encode(), "text/plain; charset=utf-8", "é"),
+    ("é".encode(), "text/plain", "é"),
+    ("é".encode("latin-1"), "text/plain; charset=ISO-8859-1", "é"),
+    ("“x”".encode("cp1252"), "text/plain; charset=iso-8859-1", "“x”"),
+    ("“x”".encode("cp1252"), "text/plain", "“x”"),
+    ("日本".encode("shift_jis"), 'text/plain; charset="Shift_JIS"', "日本"),
+    ("日本".encode("euc-jp"), "text/plain;charset=EUC-JP", "日本"),
+    ("привет".encode("koi8-r"), "text/plain; charset=koi8-r", "привет"),
+    ("\ufeffé".encode("utf-16"), "text/plain; charset=latin-1", "é"),
+    ("\ufeffé".encode(), "text/plain; charset=latin-1", "é"),
+    ("é".encode("utf-16-be"), "text/plain; charset=utf-16be", "é"),
+    ("é".encode(), "text/plain; charset=no-such", "é"),
+    (b"caf\xe9", "text/plain; charset=utf-8", "caf\ufffd"),
+    (b"eW91", "text/plain; charset=base64", "eW91"),
+    (b"x-99999999999", "text/plain; charset=punycode", "x-99999999999"),
+    ("é".encode()[:1], "text/plain", "\ufffd"),
+    ("<meta charset=windows-1251><p>привет".encode("cp1251"), "text/html", "привет"),
+    ("<meta charset=koi8-r><p>é".encode(), "text/html; charset=utf-8", "é"),
+    ("<meta charset=koi8-r>é".encode(), "text/plain", "<meta charset=koi8-r>é"),
+    ("<meta charset=utf-16><p>é".encode(), "text/html", "é"),
+    (XML.encode("cp1251"), "application/rss+xml", XML),
+    (XML.encode("cp1251"), "text/xml", XML),
+    (XML.encode(), "application/xml; charset=utf-8", XML),
+    (XML.encode(), "text/plain", XML),
+    (f"{XML}<p>".encode("cp1251"), "application/xhtml+xml", "привет"),
+    (b'{"a": 1}', "application/json", '{"a": 1}'),
+    (b"<a><b/></a>", "application/xml", "<a><b/></a>"),
+    (b"<a/>", "application/atom+xml; charset=utf-8", "<a/>"),
+    (b"<p>x", "", "x"),
+    (b"x", "", "x"),
+    (b"a\r\nb\rc\n", "text/plain", "a\nb\nc\n"),
+]
+
+
+async def test_the_bytes_of_a_page_become_text(subtests):
+    for body, content_type, text in BYTES_OF_A_PAGE_BECOME_TEXT:
+        with subtests.test(body=body, content_type=content_type, text=text):
+            assert (await read(body, content_type))[1] == text
 
 
 async def test_bytes_of_no_type_that_are_no_text_are_refused():
@@ -151,9 +151,8 @@ async def test_bytes_of_no_type_that_are_no_text_are_refused():
         await read(b"\x89PNG\0\0", "")
 
 
-@pytest.mark.parametrize(
-    ("kind", "taken"),
-    [
+def test_which_types_are_text(subtests):
+    for kind, taken in [
         *[
             (kind, True)
             for kind in ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "text/css", "")
@@ -165,10 +164,9 @@ async def test_bytes_of_no_type_that_are_no_text_are_refused():
             for kind in ("application/pdf", "image/png", "text/", "application/octet-stream", "json", "text")
         ],
         *[(kind, False) for kind in ("video/mp4", "application/jsonx", "application/zip", "application/vnd.ms-excel")],
-    ],
-)
-def test_which_types_are_text(kind, taken):
-    assert is_text(kind) is taken
+    ]:
+        with subtests.test(kind=kind, taken=taken):
+            assert is_text(kind) is taken
 
 
 def test_characters_that_no_person_would_see_are_taken_out():

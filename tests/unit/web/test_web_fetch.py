@@ -89,11 +89,12 @@ async def test_the_model_is_told_the_title_and_that_a_page_was_cut(web, tool):
     assert "[incomplete: the page is larger than 2,000,000 bytes, or the connection was lost]" in told
 
 
-@pytest.mark.parametrize("url", ["http://user:hunter2@x.org/", "nonsense", "http://x.org:22/", 'http://x"/'])
-def test_an_address_that_is_none_is_a_wrong_argument(url):
-    with pytest.raises(ToolError, match="web_fetch: invalid arguments\nurl: ") as caught:
-        WebFetch.parse_args({"url": url})
-    assert "hunter2" not in str(caught.value)
+def test_an_address_that_is_none_is_a_wrong_argument(subtests):
+    for url in ["http://user:hunter2@x.org/", "nonsense", "http://x.org:22/", 'http://x"/']:
+        with subtests.test(url=url):
+            with pytest.raises(ToolError, match="web_fetch: invalid arguments\nurl: ") as caught:
+                WebFetch.parse_args({"url": url})
+            assert "hunter2" not in str(caught.value)
 
 
 def test_the_person_is_asked_about_the_address_that_is_fetched(tool):
@@ -120,18 +121,16 @@ def test_a_fetch_asks_under_every_policy_but_yolo(tool, policy, tmp_path):
     assert verdict(tool, "https://x.org/", Policy.YOLO, tmp_path) is Verdict.ALLOW
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
+def test_the_lists_of_the_configuration_are_about_addresses(subtests, fetching, tmp_path):
+    for url, expected in [
         ("https://docs.python.org/3/", Verdict.ALLOW),
         ("https://docs.python.org/private/x", Verdict.DENY),
         ("https://docs.python.org.evil.com/3/", Verdict.ASK),
         ("https://evil.com/?https://docs.python.org/3/", Verdict.ASK),
-    ],
-)
-def test_the_lists_of_the_configuration_are_about_addresses(fetching, url, expected, tmp_path):
-    tool = fetching(allowlist=["https://docs.python.org/*"], denylist=["https://docs.python.org/private/*"])
-    assert verdict(tool, url, Policy.ON_REQUEST, tmp_path) is expected
+    ]:
+        with subtests.test(url=url, expected=expected):
+            tool = fetching(allowlist=["https://docs.python.org/*"], denylist=["https://docs.python.org/private/*"])
+            assert verdict(tool, url, Policy.ON_REQUEST, tmp_path) is expected
 
 
 def test_this_session_means_the_host_of_the_page(tool, tmp_path):

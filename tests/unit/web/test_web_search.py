@@ -45,30 +45,27 @@ def engine(web):
 ONE = {"title": "Title", "url": "https://x.org/", "snippet": "Text."}
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+async def test_the_answers_of_engines_are_understood(subtests, engine):
+    for answer in [
         {"results": [{"title": "Title", "url": "https://x.org/", "content": "Text.", "score": 1.5}]},  # SearXNG
         {"type": "search", "query": {}, "mixed": {"main": [{"type": "web", "index": 0}]}}
         | {"web": {"results": [{"title": "Title", "url": "https://x.org/", "description": "Text."}]}},  # Brave
         {"items": [{"title": "Title", "link": "https://x.org/", "snippet": "Text."}]},  # Google
         [{"name": "Title", "href": "https://x.org/", "body": " Text.\n"}],
         {"results": [{"title": "no address"}, "nonsense", None, {"title": "x", "url": "javascript:x()"}, ONE]},
-    ],
-)
-async def test_the_answers_of_engines_are_understood(engine, answer):
-    engine.answers(answer)
-    tool = searching(url=engine.url)
-    result = await tool.invoke(query="what", max_results=3)
-    assert [found.model_dump() for found in result.found] == [ONE]
+    ]:
+        with subtests.test(answer=answer):
+            engine.answers(answer)
+            tool = searching(url=engine.url)
+            result = await tool.invoke(query="what", max_results=3)
+            assert [found.model_dump() for found in result.found] == [ONE]
 
 
 OTHER = [{"title": "Other", "url": f"https://other.org/{n}"} for n in range(3)]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+async def test_of_several_lists_the_one_of_web_results_is_taken(subtests, engine):
+    for answer in [
         {
             "discussions": {"results": OTHER},
             "news": {"results": OTHER},
@@ -84,12 +81,11 @@ OTHER = [{"title": "Other", "url": f"https://other.org/{n}"} for n in range(3)]
         {"promotions": OTHER, "items": [ONE]},
         {"labels": [{"title": "L", "url": "https://other.org/"}], "hits": [ONE, ONE]},
         {"results": [], "documents": [ONE]},
-    ],
-)
-async def test_of_several_lists_the_one_of_web_results_is_taken(engine, answer):
-    engine.answers(answer)
-    result = await searching(url=engine.url).invoke(query="what")
-    assert {found.url for found in result.found} == {"https://x.org/"}
+    ]:
+        with subtests.test(answer=answer):
+            engine.answers(answer)
+            result = await searching(url=engine.url).invoke(query="what")
+            assert {found.url for found in result.found} == {"https://x.org/"}
 
 
 async def test_the_query_and_the_key_go_where_the_settings_say(engine, monkeypatch):
@@ -125,28 +121,28 @@ async def test_results_are_capped_cleaned_and_marked_as_untrusted(engine):
     assert lines[-1].endswith(">>>")
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "said"),
-    [
-        ("<html>", 200, "does not answer with JSON"),
-        ("[" * 100_000, 200, "does not answer with JSON"),
-        ({"error": "no"}, 200, "without a list of results"),
-        ("7", 200, "without a list of results"),
-        ({}, 401, r"refuses \(HTTP 401\); check the key in MY_ENGINE"),
-        ({}, 403, r"refuses \(HTTP 403\)"),
-        ({}, 429, "wants fewer requests"),
-        ({}, 500, "answers HTTP 500"),
-        ({}, 302, "answers HTTP 302"),
-        ("x" * 2_000_001, 200, "more than 2,000,000 bytes"),
-    ],
-)
-async def test_what_an_engine_does_wrong_is_said_without_key_or_query(engine, monkeypatch, answer, status, said):
-    monkeypatch.setenv("MY_ENGINE", "s3cret-key")
-    engine.answers(answer, status)
-    with pytest.raises(ToolError, match=said) as caught:
-        await searching(url=engine.url, api_key_env="MY_ENGINE").invoke(query="private words")
-    assert "s3cret" not in str(caught.value)
-    assert "private" not in str(caught.value)
+async def test_what_an_engine_does_wrong_is_said_without_key_or_query(subtests, engine, monkeypatch):
+    for number, (answer, status, said) in enumerate(
+        [
+            ("<html>", 200, "does not answer with JSON"),
+            ("[" * 100_000, 200, "does not answer with JSON"),
+            ({"error": "no"}, 200, "without a list of results"),
+            ("7", 200, "without a list of results"),
+            ({}, 401, r"refuses \(HTTP 401\); check the key in MY_ENGINE"),
+            ({}, 403, r"refuses \(HTTP 403\)"),
+            ({}, 429, "wants fewer requests"),
+            ({}, 500, "answers HTTP 500"),
+            ({}, 302, "answers HTTP 302"),
+            ("x" * 2_000_001, 200, "more than 2,000,000 bytes"),
+        ]
+    ):
+        with subtests.test(number=number), monkeypatch.context() as patch:
+            patch.setenv("MY_ENGINE", "s3cret-key")
+            engine.answers(answer, status)
+            with pytest.raises(ToolError, match=said) as caught:
+                await searching(url=engine.url, api_key_env="MY_ENGINE").invoke(query="private words")
+            assert "s3cret" not in str(caught.value)
+            assert "private" not in str(caught.value)
 
 
 async def test_a_missing_key_is_named_before_anything_is_sent(engine):
@@ -165,10 +161,10 @@ async def test_a_key_that_cannot_be_sent_is_not_shown(engine, monkeypatch, key):
     assert "header-value" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/?q={query}", "nonsense", "ftp://x.org/{query}", "http://[{query}"])
-async def test_an_engine_that_is_not_there_is_said(url):
-    with pytest.raises(ToolError, match="was not reached"):
-        await searching(url=url).invoke(query="x")
+async def test_an_engine_that_is_not_there_is_said(subtests):
+    for url in ["http://127.0.0.1:1/?q={query}", "nonsense", "ftp://x.org/{query}", "http://[{query}"]:
+        with subtests.test(url=url), pytest.raises(ToolError, match="was not reached"):
+            await searching(url=url).invoke(query="x")
 
 
 async def test_a_slow_engine_ends_with_the_time(web, engine, monkeypatch):
@@ -290,23 +286,22 @@ def test_a_search_asks(policy, tmp_path):
     assert tool.preview(args).summary == 'search the web for "words"'
 
 
-@pytest.mark.parametrize(
-    ("url", "label"),
-    [
+def test_this_session_means_the_engine(subtests):
+    for url, label in [
         ("", "web_search from duckduckgo.com"),
         ("https://me:pw@api.example.com/search?q={query}", "web_search from api.example.com"),
         ("http://127.0.0.1:8888/search?q={query}", "web_search from http://127.0.0.1:8888"),
-    ],
-)
-def test_this_session_means_the_engine(url, label):
-    def offered(url: str) -> tuple[Grant, ...]:
-        tool = WebSearch(WebSearchConfig(url=url), BaseToolState())
-        args = tool.parse_args({"query": "words"})
-        return scopes(ToolRequest("web_search", args, "c1", tool.accesses(args)))
+    ]:
+        with subtests.test(url=url, label=label):
 
-    (grant,) = offered(url)
-    assert (grant.label, grant.may_last) == (label, False)
-    assert offered("https://other.example.com/?q={query}") != (grant,)
+            def offered(url: str) -> tuple[Grant, ...]:
+                tool = WebSearch(WebSearchConfig(url=url), BaseToolState())
+                args = tool.parse_args({"query": "words"})
+                return scopes(ToolRequest("web_search", args, "c1", tool.accesses(args)))
+
+            (grant,) = offered(url)
+            assert (grant.label, grant.may_last) == (label, False)
+            assert offered("https://other.example.com/?q={query}") != (grant,)
 
 
 def test_no_project_names_the_engine_or_the_key_that_it_gets(home, tmp_path):
