@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kin_nb.cli.console import DONE, FAILED, fail, note, warn
 from kin_nb.core.commands import CLEARED, CommandError, CommandResult, TypedCommand, run_command
+from kin_nb.core.host_facts import COMMAND_LINE
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
     from kin_nb.core.config import KinConfig
     from kin_nb.core.config.custom_modes import CustomMode
+    from kin_nb.core.host_facts import HostFacts
     from kin_nb.core.modes import AgentMode
 
 T = TypeVar("T")
@@ -31,7 +33,7 @@ def run_typed(config: KinConfig, mode: AgentMode | CustomMode, resume: str | Non
     with asyncio.Runner() as runner:
         host = TerminalHost(config, mode, runner)
         if resume is not None:
-            host.agent = Agent.resume(config, resume, mode=mode)
+            host.agent = Agent.resume(config, resume, mode=mode, host=COMMAND_LINE)
         try:
             for output in render_result(run_command(host, typed)):
                 print(output.data["text/plain"], flush=True)
@@ -52,6 +54,10 @@ class TerminalHost:
         self.agent: Agent | None = None
         self.mode = mode
         self._config, self._runner = config, runner
+
+    @property
+    def facts(self) -> HostFacts:
+        return COMMAND_LINE
 
     def config(self) -> KinConfig:
         return self._config

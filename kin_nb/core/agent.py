@@ -16,6 +16,7 @@ from kin_nb.core.context.compaction import CompactionStrategy
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.event_stream import event_stream
 from kin_nb.core.events import BaseEvent, ToolResultEvent
+from kin_nb.core.host_facts import A_PROGRAM, HostFacts
 from kin_nb.core.llm.model_client import ModelClient
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.messages import ImageContent, LLMMessage
@@ -50,7 +51,8 @@ class Agent(AgentParts):
     refuses the call.
 
     `middleware` replaces the built-in middleware. `compaction`: the strategy that summarizes a conversation. `loops`
-    detects repeated calls. `observers` receive each event, in addition to the observers in the settings.
+    detects repeated calls. `observers` receive each event, in addition to the observers in the settings. `host`: facts about
+    the program that runs this agent.
     """
 
     def __init__(
@@ -69,9 +71,10 @@ class Agent(AgentParts):
         compaction: CompactionStrategy | None = None,
         loops: LoopDetector | None = None,
         observers: Iterable[Observer] = (),
+        host: HostFacts = A_PROGRAM,
     ) -> None:
         settings = Settings(config, mode)
-        toolset, approvals = SessionToolset(settings.config), Approvals()
+        toolset, approvals = SessionToolset(settings.config, host), Approvals()
         journal = SessionJournal(settings.config, settings.workspace.root, session_id, log)
         services = Services(
             model=ModelClient(backend, streaming=enable_streaming),

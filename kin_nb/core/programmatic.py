@@ -10,6 +10,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.events import BaseEvent, ErrorEvent, RetryEvent, SubagentEvent, WarningEvent
+from kin_nb.core.host_facts import COMMAND_LINE
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.output_formatters import OutputFormat, create_formatter
@@ -51,7 +52,7 @@ async def run_programmatic(
         except Exception as error:  # noqa: BLE001  (an observer's error would be a warning; this one ends the program)
             unwritten.append(error)
 
-    options = {"mode": mode, "message_observer": observe, **limits}
+    options = {"mode": mode, "message_observer": observe, "host": COMMAND_LINE, **limits}
     agent = Agent(config, **options) if resume is None else Agent.resume(config, resume, **options)
     for message in previous_messages:
         if message.role is not Role.system:  # this session has its own system message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.host_facts import A_PROGRAM, HostFacts
 from kin_nb.core.skills.manager import SkillManager, expand_skill
 from kin_nb.core.system_prompt import build_system_prompt
 from kin_nb.core.tools.base import AnyTool
@@ -21,8 +22,8 @@ _SKILL = "skill"
 class SessionToolset(Toolset):
     """The tools, skills and MCP servers of one session, read from files. `connect` starts the servers before the first request."""
 
-    def __init__(self, config: KinConfig) -> None:
-        self._config = config
+    def __init__(self, config: KinConfig, host: HostFacts = A_PROGRAM) -> None:
+        self._config, self._host = config, host
         self.format_handler = APIToolFormatHandler()
         self._find()
         self._mcp: MCPServers | None = None
@@ -39,6 +40,7 @@ class SessionToolset(Toolset):
             skills=list(self.skills.available.values()) if offered else (),
             memory="memory" in self.manager.available_tools(),
             model=config.get_active_model().name,
+            host=self._host,
         )
 
     def expand(self, prompt: str) -> str:
@@ -109,7 +111,7 @@ class SessionToolset(Toolset):
         """Find the skills and tools in the places that the settings name."""
         config = self._config
         self.skills = SkillManager(config, trusted=config.project_trusted)
-        self.manager = ToolManager(config, without=self._unavailable())
+        self.manager = ToolManager(config, without=self._unavailable(), python=self._host.interpreter)
         self.attach_skills(self.manager)
 
     def _unavailable(self) -> set[str]:
@@ -119,6 +121,7 @@ class SessionToolset(Toolset):
         config = self._config
         useful = {
             _SKILL: bool(self.skills.available),
+            "ask_user": self._host.has_user,
             "send_dmail": config.dmail,
             "web_search": is_usable(config.tools.get("web_search")),
         }

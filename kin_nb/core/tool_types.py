@@ -28,6 +28,8 @@ class BaseToolConfig(BaseModel):
     workdir: Path | None = None
     key_names: list[str] = Field(default_factory=list, repr=False)
     """Names of the variables that hold the session's API keys. They are not passed to the programs that tools start."""
+    python: Path | None = Field(default=None, repr=False)
+    """The interpreter whose programs commands find first (HostFacts); None: as in the user's shell."""
     allowlist: list[str] = Field(default_factory=list)
     denylist: list[str] = Field(default_factory=list)
     denylist_of_project: list[str] = Field(default_factory=list)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
     from kin_nb.core.config import KinConfig
     from kin_nb.core.config.custom_modes import CustomMode
+    from kin_nb.core.host_facts import HostFacts
     from kin_nb.core.modes import AgentMode
     from kin_nb.notebook.live_agent import LiveAgent
     from kin_nb.notebook.modes.mode import CellMode
@@ -149,6 +150,10 @@ class NotebookHost:
     @property
     def mode(self) -> AgentMode | CustomMode:
         return self._session.live.mode
+
+    @property
+    def facts(self) -> HostFacts:
+        return self._session.live.host_facts()
 
     def config(self) -> KinConfig:
         return self._session.live.config()

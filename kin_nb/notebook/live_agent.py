@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.config.custom_modes import CustomMode, load_mode
 from kin_nb.core.config.loading import explain
+from kin_nb.core.host_facts import HostFacts
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import SessionLog, UnwrittenLog, new_session_id
+from kin_nb.notebook.cell_io import cell_io, has_reader
 from kin_nb.notebook.main_thread_loop import AgentThread, run_on_agent_thread
 from kin_nb.notebook.namespace import install_tools
 from kin_nb.notebook.notebook_file import surroundings
@@ -23,6 +27,11 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 T = TypeVar("T")
+
+
+def kernel_facts(*, has_user: bool) -> HostFacts:
+    """Return what an agent must know of this kernel: commands use its Python, as the user's own cells do."""
+    return HostFacts(in_notebook=True, interpreter=Path(sys.executable) if sys.executable else None, has_user=has_user)
 
 
 class LiveAgent:
@@ -83,6 +92,10 @@ class LiveAgent:
         except ConfigError as error:
             raise KinError(explain(error)) from None
 
+    def host_facts(self) -> HostFacts:
+        """Return the facts for a new agent. The cell that creates it says whether a user reads along."""
+        return kernel_facts(has_user=has_reader(cell_io(self._shell)))
+
     def choose_model(self, alias: str) -> None:
         """Use another model. Raises KinError, which lists the models, for an unknown name."""
         self.config(active_model=alias)
@@ -124,7 +137,7 @@ class LiveAgent:
         """Create an agent in the session's mode. `log`: None for a new log."""
         if self._begins_in is not None:
             self._choose_mode(self._begins_in, config)
-        return self._at_home(Agent(config, self.mode, log=log))
+        return self._at_home(Agent(config, self.mode, log=log, host=self.host_facts()))
 
     def _choose_mode(self, name: str, config: KinConfig) -> None:
         """Load the mode with `config`, which the agent uses too, so that the checked settings are the ones that apply."""

@@ -13,7 +13,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
 CORE = [
-    ("safe_fs", "text"),
+    ("host_facts", "python_environment", "safe_fs", "text"),
     (
         *("bounded_json", "callback_errors", "gitignore", "interrupts", "modes", "paths", "records"),
         *("sensitive_names", "tool_types", "urls", "usage_stats", "workspace_commit"),

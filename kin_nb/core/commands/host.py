@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
     from kin_nb.core.config import KinConfig
     from kin_nb.core.config.custom_modes import CustomMode
+    from kin_nb.core.host_facts import HostFacts
     from kin_nb.core.modes import AgentMode
     from kin_nb.core.records import FileChange, SessionRecord
     from kin_nb.core.skills.flows import Flow
@@ -72,6 +73,11 @@ class CommandHost(Protocol):
 
     @property
     def mode(self) -> AgentMode | CustomMode: ...
+
+    @property
+    def facts(self) -> HostFacts:
+        """What a new agent must know of the program that runs it."""
+        ...
 
     def config(self) -> KinConfig:
         """The current configuration. Raises ConfigError when it cannot be read."""

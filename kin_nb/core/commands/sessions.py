@@ -32,10 +32,10 @@ def load(host: CommandHost, words: list[str]) -> CommandResult:
     config.check_api_key()
     if path.suffix == ".ipynb":
         restore = host.notebook(path)
-        agent = Agent(config, host.mode)
+        agent = Agent(config, host.mode, host=host.facts)
         restore(agent)
     elif path.suffix == ".json":
-        agent = load_session(config, path, mode=host.mode)
+        agent = load_session(config, path, mode=host.mode, host=host.facts)
     else:
         raise CommandError(f"/load reads .ipynb and .json files, got {path.name}.")
     return _switched(host, agent, f"Loaded {path.name}", way_back)
@@ -63,7 +63,7 @@ def resume(host: CommandHost, words: list[str]) -> CommandResult:
     if host.agent is not None and stored.id == own and not host.agent.log.continued_elsewhere:
         raise CommandError(f"Session {own[:8]} is the current one.\n/sessions lists all stored sessions.")
     way_back = _way_back(host)
-    agent = Agent.resume(config, stored.id, mode=host.mode)
+    agent = Agent.resume(config, stored.id, mode=host.mode, host=host.facts)
     return _switched(host, agent, f"Continued session {agent.journal.root_id[:8]}", way_back)
 
 

@@ -124,4 +124,4 @@ def toolset_of(host: CommandHost) -> SessionToolset:
     """Return the agent's toolset, or before the first prompt a new one, without starting anything. Raises ConfigError."""
     if host.agent is not None:
         return host.agent.toolset
-    return SessionToolset(overlaid(host.config(), host.mode))
+    return SessionToolset(overlaid(host.config(), host.mode), host.facts)

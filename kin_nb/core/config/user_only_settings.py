@@ -42,7 +42,7 @@ OF_BUILT_IN_TOOLS: Mapping[str, frozenset[str]] = {
     "web_fetch": frozenset({"timeout"}),
 }
 _OF_THE_SESSION = frozenset(
-    {"workdir", "key_names", "env", "keep_env", "sandbox", "sandbox_network", "denylist_standalone"}
+    {"workdir", "key_names", "python", "env", "keep_env", "sandbox", "sandbox_network", "denylist_standalone"}
 )
 
 _FOR_A_USERS_MODEL = frozenset(

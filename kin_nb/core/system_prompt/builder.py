@@ -8,22 +8,41 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.config.values import SystemPrompt, load_prompt
+from kin_nb.core.environment import child_environment
+from kin_nb.core.host_facts import A_PROGRAM, HostFacts
 from kin_nb.core.memory import SCOPES, MemoryFile, list_memories
 from kin_nb.core.paths import kin_home, shown
+from kin_nb.core.python_environment import (
+    ProjectEnvironment,
+    command_environment,
+    commands_interpreter,
+    project_environments,
+    project_tools,
+)
 from kin_nb.core.sensitive_names import sensitive_reason
 from kin_nb.core.skills.models import SkillInfo
 from kin_nb.core.system_prompt.git_facts import repository_root
-from kin_nb.core.system_prompt.project_context import project_context
+from kin_nb.core.system_prompt.project_context import is_dangerous, project_context
 from kin_nb.core.text import escaped_line
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.workspace import open_regular
 
+_IN_NOTEBOOK = (
+    "You work inside a Jupyter notebook. The prompt is a cell, and you answer in that cell: the user sees your text, tool "
+    "calls and diffs as they happen."
+)
+_IN_TERMINAL = "You work on the command line. The user sees your last answer and the changes in the files."
+_HAS_USER = "If a decision is the user's to make, ask (ask_user)."
+_NO_USER = (
+    "No one can answer questions or approve calls while you work: decide yourself, and say what you assumed. A call that "
+    "would need approval is refused."
+)
 COMMIT_SIGNATURE = "When you make a git commit, end its message with the line `Co-authored-by: kin_nb`."
 _SKILLS = "Skills. When a task fits a description, load that skill with the skill tool before you begin:"
 _SKILLS_ROOM = 6_000
@@ -44,7 +63,13 @@ _INTRODUCTION = (
 
 
 def build_system_prompt(
-    config: KinConfig, *, trusted: bool, skills: Sequence[SkillInfo] = (), model: str = "", memory: bool = True
+    config: KinConfig,
+    *,
+    trusted: bool,
+    skills: Sequence[SkillInfo] = (),
+    model: str = "",
+    memory: bool = True,
+    host: HostFacts = A_PROGRAM,
 ) -> str:
     """Build the system prompt, once per session.
 
@@ -55,9 +80,10 @@ def build_system_prompt(
     workdir, most_bytes = config.effective_workdir, config.project_context.max_doc_bytes
     sections = [
         load_prompt(config.system_prompt_id, workdir, trusted=trusted, may_use=config.is_as_trusted),
+        _host(host),
         config.instructions.strip(),
         read_document(kin_home() / "instructions.md", most_bytes),
-        _facts(config, workdir, model),
+        _facts(config, workdir, model, host),
         COMMIT_SIGNATURE if config.include_commit_signature else "",
         _skills(skills) if config.include_prompt_detail else "",
         memories(workdir, trusted=trusted) if memory else "",
@@ -69,16 +95,46 @@ def build_system_prompt(
 
 def system_prompt(config: KinConfig) -> str:
     """Return the base prompt and the facts about the system, without anything of the user or the project."""
-    return f"{SystemPrompt.DEFAULT.read()}\n\n{_facts(config, config.effective_workdir, '')}"
+    return f"{SystemPrompt.DEFAULT.read()}\n\n{_facts(config, config.effective_workdir, '', A_PROGRAM)}"
 
 
-def _facts(config: KinConfig, workdir: Path, model: str) -> str:
+def _host(host: HostFacts) -> str:
+    place = _IN_NOTEBOOK if host.in_notebook else _IN_TERMINAL
+    return f"{place} {_HAS_USER if host.has_user else _NO_USER}"
+
+
+def _facts(config: KinConfig, workdir: Path, model: str, host: HostFacts) -> str:
     facts = [f"Workspace: {escaped_line(str(workdir), 1_000)}"]
     if config.include_prompt_detail:
         facts.append(f"System: {platform.system()}; shell: bash")
+        facts += _python(workdir, host)
     if config.include_model_info and model:
         facts.append(f"Model: {escaped_line(model, 200)}")
     return "\n".join(facts)
+
+
+def _python(workdir: Path, host: HostFacts) -> Iterator[str]:
+    """Yield the Python of commands, and the environments and tools of the project, a line each."""
+    environment = command_environment(child_environment(os.environ), host.interpreter)
+    used = commands_interpreter(environment, host.interpreter)
+    if used is None:
+        yield "Python: none on PATH"
+    else:
+        version = f"{used.version}, " if used.version else ""
+        yield f"Python in commands: {version}{escaped_line(str(used.path), 300)} ({used.source})"
+    if is_dangerous(workdir):
+        return
+    found = [f"{each.path} ({_described(each)})" for each in project_environments(workdir)]
+    if found:
+        yield f"Python environments of the project: {', '.join(found)}"
+    tools = project_tools(workdir)
+    if tools:
+        yield f"The project uses: {', '.join(tools)}"
+
+
+def _described(environment: ProjectEnvironment) -> str:
+    version = f"Python {environment.version}" if environment.version else "Python"
+    return f"{version}, {environment.tool}" if environment.tool else version
 
 
 def _skills(skills: Sequence[SkillInfo]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -23,13 +24,14 @@ ALIASES = {"shell": "bash", "todos": "todo"}
 class ToolManager:
     """Instances are made on first use and kept, with their state, until `reset_all`.
 
-    `without` names tools that this session has no use for, whatever the config says. `warnings`: what discovery found
-    wrong, a line each. Tool files are read here and not again: a changed file needs a new manager.
+    `without` names tools that this session has no use for, whatever the config says. `python`: see
+    HostFacts.interpreter. `warnings`: what discovery found wrong, a line each. Tool files are read here and not again: a
+    changed file needs a new manager.
     """
 
-    def __init__(self, config: KinConfig, *, without: Collection[str] = ()) -> None:
+    def __init__(self, config: KinConfig, *, without: Collection[str] = (), python: Path | None = None) -> None:
         discovered = discover_tools(config)
-        self._config, self._without = config, frozenset(without)
+        self._config, self._without, self._python = config, frozenset(without), python
         self._classes = discovered.classes
         self.warnings = [*discovered.warnings, *self._mistaken()]
         self._registered: set[str] = set()
@@ -172,7 +174,8 @@ class ToolManager:
         self._instances.clear()
 
     def _of_the_session(self) -> dict[str, object]:
-        return {"workdir": self._config.effective_workdir, "key_names": key_names(self._config)}
+        names = key_names(self._config)
+        return {"workdir": self._config.effective_workdir, "key_names": names, "python": self._python}
 
     def _mistaken(self) -> Iterator[str]:
         """A warning for each `[tools.NAME]` that looks like a misspelled tool, and for each unknown key of a tool."""

@@ -13,6 +13,7 @@ from kin_nb.core.events import BaseEvent
 from kin_nb.core.records import RecordedCall, RecordedCompaction, RecordedStep, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
+from kin_nb.notebook.live_agent import kernel_facts
 from kin_nb.notebook.modes.mode import GoLive, PromptCell
 from kin_nb.notebook.modes.show_records import show_records
 from kin_nb.notebook.namespace import Attachments, add_namespace_tools
@@ -178,7 +179,8 @@ class RerunMode:
                 dmail=mails,
                 mcp_servers=configured_servers(os.environ),
                 tools=tools,
-            )
+            ),
+            host=kernel_facts(has_user=True),
         )
         atexit.register(lambda: self._live.on_thread(agent.aclose))  # its servers end too
         add_namespace_tools(agent, self._shell)

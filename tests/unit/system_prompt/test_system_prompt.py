@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from kin_nb.core.config import ConfigError, KinConfig, ProjectContextConfig
+from kin_nb.core.host_facts import COMMAND_LINE, HostFacts
 from kin_nb.core.skills.models import SkillInfo
 from kin_nb.core.system_prompt import build_system_prompt
 from kin_nb.core.system_prompt.project_context import NOT_A_PROJECT, is_dangerous, project_context
@@ -118,3 +121,32 @@ def test_a_folder_that_is_no_project_is_not_looked_at(home):
         assert is_dangerous(folder)
     for folder in (home / "project", home / "Documents" / "project", Path("/srv/app"), Path("/workspace")):
         assert not is_dangerous(folder)
+
+
+def prompt_of(workdir: Path, host: HostFacts) -> str:
+    return build_system_prompt(KinConfig(workdir=workdir), trusted=False, host=host)
+
+
+def test_in_a_notebook_it_speaks_of_cells_and_names_the_kernels_python(workdir):
+    prompt = prompt_of(workdir, HostFacts(in_notebook=True, interpreter=Path(sys.executable)))
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert f"Python in commands: {version}, {sys.executable} (the notebook's kernel)\n" in prompt
+    assert "in that cell" in prompt
+    assert "ask (ask_user)" in prompt
+
+
+def test_on_the_command_line_it_speaks_of_no_cells_and_no_one_to_ask(workdir, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    prompt = prompt_of(workdir, COMMAND_LINE)
+    assert "Python: none on PATH" in prompt
+    assert not re.search(r"\b(cell|notebook|Jupyter|ask_user)", prompt)
+    assert "No one can answer questions" in prompt
+
+
+def test_it_names_the_projects_environments_and_tests_also_ignored_ones(workdir):
+    (workdir / ".gitignore").write_text(".venv/\n")
+    (workdir / ".venv").mkdir()
+    (workdir / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\nuv = 0.5\nversion_info = 3.12.1\n")
+    (workdir / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    prompt = prompt_of(workdir, COMMAND_LINE)
+    assert "Python environments of the project: .venv (Python 3.12.1, uv)\nThe project uses: pytest\n" in prompt

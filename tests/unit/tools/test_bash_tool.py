@@ -193,7 +193,7 @@ async def test_what_shells_run_at_their_start_is_not_inherited(bash, monkeypatch
     hook.write_text("echo from the hook\n")
     monkeypatch.setenv("BASH_ENV", str(hook))
     monkeypatch.setenv("BASH_FUNC_date%%", "() { echo from a function; }")
-    command = "date +done; python3 -c pass"
+    command = "date +done; env true"
     assert await said(bash(), command) == "done"
     assert await said(bash(keep_env=["BASH_ENV"]), command) == "from the hook\ndone"
 
@@ -206,8 +206,16 @@ async def test_nothing_waits_for_a_person_or_colours_its_output(bash, monkeypatc
     assert await said(bash(), command) == "dumb cat cat 1 C"
 
 
-async def test_the_interpreters_programs_come_first(bash):
-    assert (await said(bash(), "command -v python")).startswith(str(Path(sys.executable).parent))
+async def test_the_programs_of_the_hosts_interpreter_come_first(bash):
+    assert (
+        await said(bash(python=Path(sys.executable)), "command -v python")
+    ) == f"{Path(sys.executable).parent}/python"
+
+
+async def test_without_an_interpreter_path_is_the_users(bash, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin:/nowhere")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    assert await said(bash(), "echo $PATH") == "/usr/bin:/bin:/nowhere"
 
 
 async def test_configured_variables_come_last(bash):

@@ -19,7 +19,6 @@ import asyncio
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
@@ -31,6 +30,7 @@ from pydantic import BaseModel, Field
 from kin_nb.core.config.keys import environment_with
 from kin_nb.core.environment import child_environment
 from kin_nb.core.processes.supervised import Ended, run_process
+from kin_nb.core.python_environment import command_environment
 from kin_nb.core.redaction import Redactor, is_secret_name
 from kin_nb.core.safety.shell import Classification, classify
 from kin_nb.core.safety.shell.classify import sensitive_writes
@@ -253,7 +253,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return environment
 
     def environment(self) -> dict[str, str]:
-        """This process's variables without secrets, the ones that make programs non-interactive, and the config's `env`."""
+        """This process's variables without secrets, with the right Python first, the variables that make programs
+
+        non-interactive, and the config's `env`."""
         keep = self.config.keep_env
         environment = child_environment(environment_with(keep), keep, also=self.config.key_names)
         for name, value in _SET_BY_KERNEL.items():
@@ -261,9 +263,8 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
                 del environment[name]
         if environment.get("MPLBACKEND", "").startswith(_INLINE_BACKENDS):
             del environment["MPLBACKEND"]
-        programs = str(Path(sys.executable).parent) if sys.executable else ""
-        path = os.pathsep.join(filter(None, (programs, environment.get("PATH", os.defpath))))
-        return {**environment, **_NOT_INTERACTIVE, "PATH": path, **self.config.env}
+        environment = command_environment(environment, self.config.python)
+        return {"PATH": os.defpath, **environment, **_NOT_INTERACTIVE, **self.config.env}
 
     def to_model(self, result: BashResult) -> str:
         lines = [result.output.rstrip("\n")] if result.output.strip() else []
