@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, run, shown, write_config
 
 from tests.model_server import ModelServer, tool_call
-from tests.notebook.people import kin_nb
+from tests.notebook.people import kin_nb_here
 from tests.notebook.people import run as run_python
 
 pytestmark = pytest.mark.kernel
@@ -55,7 +55,7 @@ def test_a_session_whose_file_is_not_known_is_saved_from_what_was_run_and_replay
     saved = tmp_path / "session.kin.ipynb"
     sources = ["".join(cell["source"]) for cell in json.loads(saved.read_text())["cells"]]
     assert sources[1:] == ["%%kin\nHello?", "x = 6 * 7", "print(x)"]
-    done = kin_nb("replay", saved, home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here("replay", saved, home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -72,7 +72,7 @@ def test_a_notebook_whose_file_is_known_is_saved_and_passes_its_own_checks(kin, 
         assert kin.done(kin.run(cell, cell=f"cell-{number}"))["content"]["status"] == "ok"
     assert "Saved" in shown(kin, run(kin, "/save"))
     saved = tmp_path / "chat.kin.ipynb"
-    done = kin_nb("replay", saved, home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here("replay", saved, home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     nbval = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", "--nbval", saved)
     done = run_python(*nbval, home=tmp_path / "home", cwd=tmp_path)
@@ -110,5 +110,5 @@ def test_a_hint_about_changed_code_is_shown_live_saved_and_played(kin, model_ser
     assert "Saved" in shown(kin, run(kin, "/save"))
     saved = tmp_path / "session.kin.ipynb"
     assert hint in saved.read_text()
-    done = kin_nb("replay", saved, home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here("replay", saved, home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,7 +13,7 @@ from tests.flow import FLOW
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.headless import LOAD, Headless, error_text, shown
-from tests.notebook.people import environment, kin_nb, write_config
+from tests.notebook.people import environment, kin_nb_here, write_config
 
 pytestmark = pytest.mark.kernel
 
@@ -146,7 +146,9 @@ def test_a_flow_is_one_cell_that_plays_all_of_its_turns(tmp_path):
     ]
     assert [len(cell["metadata"].get("kin", {}).get("records", [])) for cell in saved["cells"]] == [0, 5, 1, 2]
     assert list(map(shown, saved["cells"][1:])) == list(map(shown, lived))
-    done = kin_nb("replay", workspace / "out.ipynb", "--output-dir", tmp_path, home=tmp_path / "other", cwd=tmp_path)
+    done = kin_nb_here(
+        "replay", workspace / "out.ipynb", "--output-dir", tmp_path, home=tmp_path / "other", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert_same_notebook(nbformat.read(tmp_path / "out.ipynb", as_version=4), saved)
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
+
+from tests.notebook.people import standing_in
 
 _CONFIG = Config()
 _CONFIG.HistoryManager.enabled = False
@@ -123,6 +125,55 @@ class Kernel:
                 kept[name] = {"output_type": "error", **content}
         self._displays |= kept
         return list(kept.values())
+
+
+class ShellOfPerson:
+    """An IPython shell that has `environ` and `folder`, as a kernel process would. What it sends goes to `send`.
+
+    Code that changes the environment or the folder changes them for the next cell, and not for the tests.
+    """
+
+    def __init__(self, environ: Mapping[str, str], folder: Path | str) -> None:
+        self._environ, self._folder = dict(environ), str(folder)
+        with self._inside():
+            self.shell = CellShell.create(CellKernel(self))
+
+    def send(
+        self, _: object, msg_type: str, content: dict[str, Any], *, parent: dict[str, Any] | None = None, **__: object
+    ) -> None:
+        """Take what a kernel would send on iopub; `parent`: the request that it belongs to, None for the running one."""
+        raise NotImplementedError
+
+    def execute(self, request: dict[str, Any]) -> ExecutionResult:
+        self.shell.kernel.parent = request
+        printed = _Printed(self)
+        content, cell = request["content"], request["metadata"].get("cellId")
+        with self._inside(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            return self.shell.run_cell(content["code"], store_history=True, cell_id=cell)
+
+    def close(self) -> None:
+        with self._inside():
+            close_shell(self.shell)
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        with standing_in(self._environ, self._folder):
+            try:
+                yield
+            finally:
+                self._environ, self._folder = dict(os.environ), str(Path.cwd())
+
+
+class _Printed(io.TextIOBase):
+    """What a cell prints."""
+
+    def __init__(self, shell: ShellOfPerson) -> None:
+        self._shell = shell
+
+    def write(self, text: str) -> int:
+        if text:
+            self._shell.send(None, "stream", {"name": "stdout", "text": text})
+        return len(text)
 
 
 def close_shell(shell: CellShell) -> None:

@@ -21,7 +21,7 @@ from kin_nb.replay.runner.execution import socket_settings
 from tests.model_server import ModelServer
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.headless import LOAD, Headless, shown
-from tests.notebook.people import environment, kin_nb, write_config
+from tests.notebook.people import environment, kin_nb_here, write_config
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def data_of(cell: Any) -> list[Any]:
 def replayed_with_tools(notebook: Path, workspace: Path, output_dir: Path) -> subprocess.CompletedProcess[str]:
     argv = ["--tools", "--approve", "recorded", "--workspace", workspace, "--output-dir", output_dir]
     output_dir.mkdir(exist_ok=True)
-    return kin_nb("replay", *argv, notebook, home=output_dir / "home", cwd=output_dir)
+    return kin_nb_here("replay", *argv, notebook, home=output_dir / "home", cwd=output_dir)
 
 
 class PlayedAgain:
@@ -147,7 +147,7 @@ class PlayedAgain:
 
     def test_a_rebuilt_notebook_from_the_log_is_the_same_recording(self, lived: Lived, tmp_path: Path) -> None:
         (session,) = [log.parent.name for log in (lived.home / ".kin-code" / "sessions").glob("*/log.jsonl")]
-        done = kin_nb("save", session, "from-log.ipynb", home=lived.home, cwd=tmp_path)
+        done = kin_nb_here("save", session, "from-log.ipynb", home=lived.home, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         saved = nbformat.read(tmp_path / "from-log.ipynb", as_version=4)
         assert list(map(data_of, acting(saved["cells"]))) == list(map(data_of, acting(lived.nb["cells"])))

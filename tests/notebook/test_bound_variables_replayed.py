@@ -11,7 +11,7 @@ import pytest
 from kin_nb.replay.binding_cells import BINDING_TAG, catching_errors
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, shown
-from tests.notebook.people import kin_nb, run
+from tests.notebook.people import kin_nb_here, run
 from tests.notebook.recorded import Lived, live
 
 pytestmark = pytest.mark.kernel
@@ -55,7 +55,7 @@ def test_saving_writes_the_code_below_the_turn_and_shows_nothing_twice(lived):
 
 @pytest.mark.parametrize("tools", [(), ("--tools", "--approve", "recorded")], ids=["playback", "tools"])
 def test_each_piece_of_code_runs_once_and_later_cells_find_its_variables(lived, tmp_path, tools):
-    done = kin_nb(
+    done = kin_nb_here(
         "replay", *tools, "--output-dir", tmp_path / "out", lived.notebook, home=lived.home, cwd=lived.notebook.parent
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,7 +64,9 @@ def test_each_piece_of_code_runs_once_and_later_cells_find_its_variables(lived, 
 
 def test_where_the_tools_run_again_and_nobody_allows_it_the_code_does_not_run_either(lived, tmp_path):
     out = tmp_path / "out"
-    done = kin_nb("replay", "--tools", "--output-dir", out, lived.notebook, home=lived.home, cwd=lived.notebook.parent)
+    done = kin_nb_here(
+        "replay", "--tools", "--output-dir", out, lived.notebook, home=lived.home, cwd=lived.notebook.parent
+    )
     assert done.returncode == 1
     assert "NameError: name 'half' is not defined" in done.stdout + done.stderr
 

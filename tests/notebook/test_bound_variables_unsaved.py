@@ -11,7 +11,7 @@ import pytest
 
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import LOAD, Headless, error_of, shown
-from tests.notebook.people import kin_nb, run
+from tests.notebook.people import kin_nb_here, run
 from tests.notebook.recorded import Lived, data_of, living
 
 pytestmark = pytest.mark.kernel
@@ -92,9 +92,11 @@ def test_the_advice_of_the_notice_helps(lived, tmp_path):
     """The notebook that the command writes binds the variables in a cell that everyone sees."""
     plain = tmp_path / "plain.ipynb"
     plain.write_bytes((lived.workspace / "plain.ipynb").read_bytes())
-    done = kin_nb("save", "plain.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here("save", "plain.ipynb", home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    played = kin_nb("replay", "--output-dir", tmp_path / "out", "plain.kin.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    played = kin_nb_here(
+        "replay", "--output-dir", tmp_path / "out", "plain.kin.ipynb", home=tmp_path / "home", cwd=tmp_path
+    )
     assert (played.returncode, played.stderr) == (0, ""), played.stdout
     assert "Missing" not in prompt_of(tmp_path / "out" / "plain.kin.ipynb")
 
@@ -104,11 +106,11 @@ def test_replay_does_not_run_it_where_the_cell_that_binds_was_deleted(lived, tmp
     nb["cells"] = [cell for cell in nb["cells"] if not cell["source"].startswith("# What the agent ran here")]
     nbformat.write(nb, tmp_path / "less.kin.ipynb")
     out = tmp_path / "out"
-    done = kin_nb("replay", "--output-dir", out, "less.kin.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here("replay", "--output-dir", out, "less.kin.ipynb", home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 1
     assert MISSING in prompt_of(out / "less.kin.ipynb")
     assert not (tmp_path / "ran.txt").exists()
-    saved = kin_nb("save", "less.kin.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    saved = kin_nb_here("save", "less.kin.ipynb", home=tmp_path / "home", cwd=tmp_path)
     assert saved.returncode == 0, saved.stderr
-    played = kin_nb("replay", "--output-dir", out, "less.kin.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    played = kin_nb_here("replay", "--output-dir", out, "less.kin.ipynb", home=tmp_path / "home", cwd=tmp_path)
     assert played.returncode == 0, played.stdout

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.people import kin_nb
+from tests.notebook.people import kin_nb_here
 
 pytestmark = pytest.mark.kernel
 
 
 def saved(path: Path, *arguments: str):
-    return kin_nb("save", path.name, "out.ipynb", *arguments, home=path.parents[1] / "home", cwd=path.parent)
+    return kin_nb_here("save", path.name, "out.ipynb", *arguments, home=path.parents[1] / "home", cwd=path.parent)
 
 
 COMPUTED = "name = 'data' + '.csv'\nprint(open(name).read())"

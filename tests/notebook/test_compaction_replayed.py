@@ -12,7 +12,7 @@ import pytest
 from kin_nb.replay.format.notebook_codec import raw_records
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown
-from tests.notebook.people import environment, kin_nb, write_config
+from tests.notebook.people import environment, kin_nb_here, write_config
 from tests.notebook.recorded import Lived, PlayedAgain, data_of, live
 
 pytestmark = pytest.mark.kernel
@@ -92,7 +92,7 @@ def test_the_session_goes_on_with_the_messages_that_it_had(lived, tmp_path):
     with ModelServer.start() as server:
         write_config(home, server.url)
         server.enqueue("Going on.")
-        done = kin_nb("run", "-p", "And z?", "--resume", session[:8], home=home, cwd=tmp_path)
+        done = kin_nb_here("run", "-p", "And z?", "--resume", session[:8], home=home, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (0, "Going on.\n"), done.stderr
         assert server.violations == []
     had = [*words_of(lived.requests[-1]), ("assistant", "y is 2.")]

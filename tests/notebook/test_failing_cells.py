@@ -13,7 +13,7 @@ from kin_nb.core.records import RecordedCall, RecordedStep
 from kin_nb.replay.saving.build import ends_in_error, session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.headless import shown
-from tests.notebook.people import kin_nb, run
+from tests.notebook.people import kin_nb_here, run
 from tests.notebook.recorded import live
 from tests.unit.replay.sessions import recording, turn
 
@@ -101,7 +101,7 @@ def test_jupyter_execute_gets_through(saved, tmp_path):
 
 
 def test_kin_nb_replay_gets_through_without_drift(saved, tmp_path):
-    done = kin_nb("replay", saved, "--output-dir", tmp_path / "ran", home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here("replay", saved, "--output-dir", tmp_path / "ran", home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     check_last_cell(tmp_path / "ran" / "out.ipynb")
 
@@ -152,5 +152,5 @@ def test_lived_where_the_file_is_not_known_it_is_tagged_too_and_the_notice_names
     assert "Cell 2 ended in an error and may fail again" in notice
     assert "When that is fixed, anyone can run it without a key" in notice
     (lived.workspace / "data.csv").write_text("a")
-    done = kin_nb("replay", lived.notebook, "--output-dir", tmp_path / "ran", home=tmp_path / "mate", cwd=tmp_path)
+    done = kin_nb_here("replay", lived.notebook, "--output-dir", tmp_path / "ran", home=tmp_path / "mate", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

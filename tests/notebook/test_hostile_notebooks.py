@@ -31,7 +31,7 @@ from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.headless import Headless, error_text, shown
-from tests.notebook.people import kin_nb
+from tests.notebook.people import kin_nb_here
 
 pytestmark = pytest.mark.kernel
 
@@ -242,7 +242,7 @@ def test_played_and_saved_it_changes_nothing_and_runs_nothing(stage, hostile, tm
         assert dangers(data["text/html"]) == []
         assert not {"\x1b", "\u202e"} & set(data["text/html"] + data["text/plain"])
     assert "this notebook plays a recording" in error_text(kernel.run("%kin save mine"))
-    assert "No cell of this notebook has a recorded answer" in error_text(kernel.run("%%kin\nSomething new."))
+    assert "no cell of this notebook has a recorded answer" in error_text(kernel.run("%%kin\nSomething new."))
     assert "No model was asked" in error_text(kernel.run("%%kin --retry\nBegin."))
     assert tree(tmp_path, stage.home) == before
     assert children(kernel) == running
@@ -265,7 +265,7 @@ def test_reexecuted_without_approval_no_recorded_permission_counts(stage, hostil
     """`--tools`: what was allowed for ever when it was recorded is refused here, where nobody can be asked."""
     before = tree(tmp_path / "project")
     argv = ["--tools", "--workspace", hostile.parent, "--output-dir", tmp_path / "out"]
-    done = kin_nb("replay", *argv, hostile, home=stage.home, cwd=tmp_path)
+    done = kin_nb_here("replay", *argv, hostile, home=stage.home, cwd=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "bash: refused" in done.stdout
     assert not list(tmp_path.rglob("canary"))
@@ -277,7 +277,7 @@ def test_reexecuted_without_approval_no_recorded_permission_counts(stage, hostil
 def test_changed_in_a_scratch_copy_nothing_outside_of_it_is_written(stage, hostile, tmp_path):
     before = tree(tmp_path / "project")
     argv = ["--scratch", "--workspace", hostile.parent, "--output-dir", tmp_path / "out"]
-    done = kin_nb("replay", *argv, hostile, home=stage.home, cwd=tmp_path)
+    done = kin_nb_here("replay", *argv, hostile, home=stage.home, cwd=tmp_path)
     assert "Traceback" not in done.stdout + done.stderr
     assert tree(tmp_path / "project") == before
     assert not list(tmp_path.rglob("*canary"))

@@ -15,7 +15,7 @@ import pytest
 from kin_nb.replay.format.notebook_codec import raw_records
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown
-from tests.notebook.people import kin_nb
+from tests.notebook.people import kin_nb_here
 from tests.notebook.recorded import Lived, living
 
 pytestmark = pytest.mark.kernel
@@ -107,7 +107,9 @@ def replay(lived, tmp_path):
     """`kin-nb replay ARGV NOTEBOOK` of somebody without a key; the input is only read."""
 
     def replay(*argv: str | Path):
-        return kin_nb("replay", "--output-dir", tmp_path, *argv, lived.notebook, home=tmp_path / "home", cwd=tmp_path)
+        return kin_nb_here(
+            "replay", "--output-dir", tmp_path, *argv, lived.notebook, home=tmp_path / "home", cwd=tmp_path
+        )
 
     before = lived.notebook.read_bytes(), (lived.workspace / "a.py").read_bytes(), len(lived.server.requests)
     yield replay
@@ -178,7 +180,7 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
     sources = [cell["source"] for cell in longer["cells"]]
     assert "%kin live" not in sources, "or it would call a model when it is run again"
     assert "%kin last" not in sources
-    again = kin_nb("replay", lived.workspace / "longer.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    again = kin_nb_here("replay", lived.workspace / "longer.ipynb", home=tmp_path / "home", cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kin_nb.replay.format.notebook_codec import raw_records
-from tests.notebook.people import QUICKSTART, ROOT, kin_nb, run
+from tests.notebook.people import QUICKSTART, ROOT, kin_nb_here, run
 
 pytestmark = pytest.mark.kernel
 
@@ -215,7 +215,9 @@ def test_every_example_fails_where_a_reply_or_a_result_was_changed(results, name
 @pytest.mark.long
 @pytest.mark.parametrize("kind", RECORDINGS)
 def test_no_tool_of_a_recording_that_was_changed_runs_and_its_place_is_named(copies, kind, tmp_path):
-    done = kin_nb(*TOOLS, *[copies / kind / f"{name}.ipynb" for name in EXAMPLES], home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here(
+        *TOOLS, *[copies / kind / f"{name}.ipynb" for name in EXAMPLES], home=tmp_path / "home", cwd=tmp_path
+    )
     assert done.returncode == 1
     assert "turn 1: " not in done.stdout
     for name in EXAMPLES:
@@ -234,7 +236,7 @@ def drifted(tmp_path_factory) -> dict[str, str]:
         text = (workspace / file).read_text()
         assert old in text
         (workspace / file).write_text(text.replace(old, new))
-    done = kin_nb(*TOOLS, *[f"{name}.ipynb" for name in EXAMPLES], home=root / "home", cwd=root)
+    done = kin_nb_here(*TOOLS, *[f"{name}.ipynb" for name in EXAMPLES], home=root / "home", cwd=root)
     assert done.returncode == 3, done.stdout + done.stderr
     said = re.split(r"^(\S+)\.ipynb: tools run again", done.stdout, flags=re.MULTILINE)[1:]
     return dict(zip(said[::2], said[1::2], strict=True))

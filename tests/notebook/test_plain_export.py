@@ -16,7 +16,7 @@ from kin_nb.replay.plain_export import plain_notebook
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.run_notebook import replay_notebook
 from tests.model_server import tool_call
-from tests.notebook.headless import Headless, error_of, error_text, shown
+from tests.notebook.headless import KernelProcess, error_of, error_text, shown
 from tests.notebook.people import QUICKSTART, environment
 from tests.notebook.recorded import live
 
@@ -57,7 +57,7 @@ def left_by_its_tools(name: str, folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def run_without_us(nb: Any, folder: Path, home: Path) -> list[Any]:
     """The code cells, executed from the top. Every one must end as it did when it was recorded."""
-    headless = Headless(folder)
+    headless = KernelProcess(folder)
     headless._client.km.kernel_spec.argv[1:3] = ["-c", WITHOUT_US]
     with headless._sockets, headless._client.setup_kernel(cwd=str(folder), env=environment(home)):
         assert error_of(headless.run("import kin_nb"))["ename"] == "ModuleNotFoundError"

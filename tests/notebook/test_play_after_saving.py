@@ -16,7 +16,7 @@ from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.runner.confined import ConfinedPlay
-from tests.notebook.people import PLAYED, kin_nb, write_config
+from tests.notebook.people import PLAYED, kin_nb_here, write_config
 
 pytestmark = pytest.mark.kernel
 
@@ -31,7 +31,7 @@ def confining(tmp_path):
 def saved(path: Path, *arguments: str, **environment: str) -> str:
     home = path.parents[1] / "home"
     more = {"KIN_SAVE": PLAYED, **environment}
-    done = kin_nb("save", path.name, "out.ipynb", *arguments, home=home, cwd=path.parent, **more)
+    done = kin_nb_here("save", path.name, "out.ipynb", *arguments, home=home, cwd=path.parent, **more)
     assert (done.returncode, done.stderr) == (0, "")
     assert (path.parent / "out.ipynb").exists()
     return done.stdout

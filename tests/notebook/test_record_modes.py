@@ -14,7 +14,7 @@ from kin_nb.replay.format.notebook_codec import raw_records
 from kin_nb.replay.format.output_records import raw_output_records
 from tests.model_server import ModelServer
 from tests.notebook.headless import LOAD, Headless, error_text, shown
-from tests.notebook.people import kin_nb, run
+from tests.notebook.people import kin_nb_here, run
 from tests.notebook.recorded import Lived, acting, data_of, living
 
 pytestmark = pytest.mark.kernel
@@ -151,9 +151,9 @@ def test_with_cached_a_recorded_answer_is_shown_and_no_model_is_asked_for_anothe
 
 def test_saved_again_a_notebook_that_only_a_front_end_saved_plays_as_before(lived, tmp_path):
     out = tmp_path / "saved.ipynb"
-    done = kin_nb("save", lived.workspace / "plain.ipynb", out, home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here("save", lived.workspace / "plain.ipynb", out, home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     saved = nbformat.read(out, as_version=4)
     assert list(map(data_of, acting(saved["cells"]))) == list(map(data_of, lived.cells))
-    played = kin_nb("replay", out, home=tmp_path / "home", cwd=tmp_path)
+    played = kin_nb_here("replay", out, home=tmp_path / "home", cwd=tmp_path)
     assert (played.returncode, played.stderr) == (0, ""), played.stdout

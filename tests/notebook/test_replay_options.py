@@ -15,7 +15,7 @@ from kin_nb.replay.format.notebook_codec import read_recording
 from kin_nb.replay.format.notebook_reader import load_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, shown
-from tests.notebook.people import environment, kin_nb, write_config
+from tests.notebook.people import environment, kin_nb_here, write_config
 from tests.notebook.recorded import Lived, live
 
 pytestmark = pytest.mark.kernel
@@ -60,18 +60,18 @@ def shared(lived, tmp_path) -> Path:
 
 
 def test_with_scratch_ordinary_cells_find_the_files_as_they_were_then(shared, tmp_path):
-    done = kin_nb("replay", "out.ipynb", "--scratch", home=tmp_path / "home", cwd=shared)
+    done = kin_nb_here("replay", "out.ipynb", "--scratch", home=tmp_path / "home", cwd=shared)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert (shared / "a.py").read_text() == "x = 1\n"
     assert not (shared / "made.txt").exists()
-    plain = kin_nb("replay", "out.ipynb", home=tmp_path / "home", cwd=shared)
+    plain = kin_nb_here("replay", "out.ipynb", home=tmp_path / "home", cwd=shared)
     assert plain.returncode == 3, "or --scratch made no difference"
 
 
 @pytest.mark.long
 def test_with_scratch_a_file_that_was_another_then_is_named_and_fails(shared, tmp_path):
     (shared / "a.py").write_text("y = 1\n")
-    done = kin_nb("replay", "out.ipynb", "--scratch", home=tmp_path / "home", cwd=shared)
+    done = kin_nb_here("replay", "out.ipynb", "--scratch", home=tmp_path / "home", cwd=shared)
     assert done.returncode == 3
     why = "a.py: it was different when this was recorded"
     assert f"not in the scratch copy: turn 1: {why}" in done.stdout
@@ -111,7 +111,9 @@ def server(tmp_path) -> Iterator[ModelServer]:
 
 
 def again(shared: Path, tmp_path: Path, *more: str):
-    return kin_nb("replay", "out.ipynb", "--live", "--output-dir", "out", *more, home=tmp_path / "home", cwd=shared)
+    return kin_nb_here(
+        "replay", "out.ipynb", "--live", "--output-dir", "out", *more, home=tmp_path / "home", cwd=shared
+    )
 
 
 @pytest.mark.long
@@ -132,7 +134,7 @@ def test_live_asks_the_model_and_what_it_does_now_is_a_session_notebook_beside_t
     assert made.meta.workspace.path == ".."
     assert made.turns[1].calls[0].decision.by == "recorded"
     shutil.move(shared / "out" / "out.ipynb", shared / "now.ipynb")
-    played = kin_nb("replay", "now.ipynb", "--scratch", "--workspace", ".", home=tmp_path / "else", cwd=shared)
+    played = kin_nb_here("replay", "now.ipynb", "--scratch", "--workspace", ".", home=tmp_path / "else", cwd=shared)
     assert (played.returncode, played.stderr) == (0, ""), played.stdout
     shutil.move(shared / "now.ipynb", shared / "out" / "out.ipynb")
     twice = again(shared, tmp_path)

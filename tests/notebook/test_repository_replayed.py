@@ -13,7 +13,7 @@ import pytest
 
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless
-from tests.notebook.people import kin_nb
+from tests.notebook.people import kin_nb_here
 from tests.notebook.recorded import Lived, live, replayed_with_tools
 
 pytestmark = pytest.mark.kernel
@@ -203,5 +203,5 @@ def test_a_repository_without_the_recorded_commit_is_refused_at_first(lived, tmp
 
 def test_playback_needs_no_repository(lived, tmp_path):
     shutil.copy(lived.notebook, tmp_path / "alone.ipynb")
-    done = kin_nb("replay", "alone.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    done = kin_nb_here("replay", "alone.ipynb", home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -23,7 +23,7 @@ from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text
-from tests.notebook.people import SECONDS, environment, kin_nb
+from tests.notebook.people import SECONDS, environment, kin_nb_here
 from tests.notebook.recorded import Lived, acting, data_of, live
 
 pytestmark = pytest.mark.kernel
@@ -411,7 +411,7 @@ def test_after_a_cleaner_it_says_what_is_gone_and_the_repair_works(cleaner, play
     assert "`%kin replay` failed above" in error_text(player.run("%%kin\nCount."))
     with pytest.raises(RecordingError, match=repair):
         read_recording(load_notebook(path))
-    done = kin_nb(*repair.split()[1:], "mended.ipynb", home=lived.home, cwd=path.parent)
+    done = kin_nb_here(*repair.split()[1:], "mended.ipynb", home=lived.home, cwd=path.parent)
     assert done.returncode == 0, done.stderr
     mended = load_notebook(path.with_name("mended.ipynb"))
     assert_shows([player.ok(cell["source"]) for cell in mended["cells"] if cell["cell_type"] == "code"], lived)

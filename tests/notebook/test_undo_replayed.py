@@ -16,7 +16,7 @@ from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown
-from tests.notebook.people import environment, kin_nb, write_config
+from tests.notebook.people import environment, kin_nb_here, write_config
 from tests.notebook.recorded import Lived, PlayedAgain, acting, live, replayed_with_tools
 
 pytestmark = pytest.mark.kernel
@@ -107,7 +107,7 @@ def test_an_answer_that_was_asked_again_runs_in_its_last_form_alone(lived, tmp_p
     records = (written.model_copy(update={"cell_id": "first"}), *retried)
     nb = session_notebook(Recording(whole.meta, records), source_nb=nbformat.v4.new_notebook(cells=cells))
     write_notebook(nb, tmp_path / "retried.ipynb")
-    played = kin_nb("replay", "retried.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    played = kin_nb_here("replay", "retried.ipynb", home=tmp_path / "home", cwd=tmp_path)
     assert (played.returncode, played.stderr) == (0, ""), played.stdout
     done, said = run_again(nb, lived, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
