@@ -105,37 +105,39 @@ async def test_bash_output_is_shown_while_it_runs_and_its_exit_code_recorded(mod
     assert (call.status, call.exit) == ("ok", 3)
 
 
-@pytest.mark.parametrize("ids", [("", ""), ("same", "same"), ("call_0", "call_1")])
-async def test_calls_without_ids_of_their_own_are_told_apart(model_server, agent, workspace, ids):
-    (workspace / "b.py").write_text("b\n")
-    for _ in range(2):  # the second reply repeats the first one's ids
-        calls = [{"id": i, **tool_call("read_file", path=p)} for i, p in zip(ids, ("a.py", "b.py"), strict=True)]
-        model_server.enqueue(calls=calls)
-    model_server.enqueue("Done.")
-    record = (await run_turn(agent))[-1].record
-    assert [call.output.split()[1] for call in record.calls] == ["x", "b", "x", "b"]
-    assert len({call.id for call in record.calls}) == 4
+async def test_calls_without_ids_of_their_own_are_told_apart(subtests, model_server, agent, workspace):
+    for ids in [("", ""), ("same", "same"), ("call_0", "call_1")]:
+        with subtests.test(ids=ids):
+            (workspace / "b.py").write_text("b\n")
+            for _ in range(2):  # the second reply repeats the first one's ids
+                calls = [
+                    {"id": i, **tool_call("read_file", path=p)} for i, p in zip(ids, ("a.py", "b.py"), strict=True)
+                ]
+                model_server.enqueue(calls=calls)
+            model_server.enqueue("Done.")
+            record = (await run_turn(agent))[-1].record
+            assert [call.output.split()[1] for call in record.calls] == ["x", "b", "x", "b"]
+            assert len({call.id for call in record.calls}) == 4
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
+async def test_a_call_that_cannot_be_run_is_an_answer_to_the_model(subtests, model_server, agent):
+    for call, said in [
         (tool_call("nope"), "Unknown tool 'nope'"),
         (tool_call("read_file"), "path: required"),
         (raw_call("read_file", '{"path": "a'), "not valid JSON"),
         (raw_call("read_file", "[1]"), "must be a JSON object"),
         (tool_call("read_file", path="a\0b"), "control character"),
         (tool_call("read_file", path="missing.py"), "missing.py"),
-    ],
-)
-async def test_a_call_that_cannot_be_run_is_an_answer_to_the_model(model_server, agent, call, said):
-    model_server.enqueue(calls=[call])
-    model_server.enqueue("I see.")
-    events = await run_turn(agent)
-    result = next(e for e in events if isinstance(e, ToolResultEvent))
-    assert said in result.error
-    assert said in sent(model_server, 2)[-1]["content"]
-    assert events[-1].record.outcome == "done"
+    ]:
+        with subtests.test(call=call, said=said):
+            model_server.requests.clear()
+            model_server.enqueue(calls=[call])
+            model_server.enqueue("I see.")
+            events = await run_turn(agent)
+            result = next(e for e in events if isinstance(e, ToolResultEvent))
+            assert said in result.error
+            assert said in sent(model_server, 2)[-1]["content"]
+            assert events[-1].record.outcome == "done"
 
 
 async def test_a_stream_cut_after_complete_arguments_runs_no_tool(model_server, trusted, workspace):
@@ -346,34 +348,39 @@ OPENAI_KEY = "sk-proj-abcdefghijklmnopqrstu1234"
 GITHUB_KEY = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
+async def test_no_secret_of_a_result_reaches_the_model(subtests, model_server, trusted, workspace, monkeypatch):
+    for call in [
         tool_call("read_file", path="keys.py"),
         tool_call("read_file", path="keys.ipynb"),
         tool_call("grep", pattern="="),
         tool_call("bash", command="cat keys.py; echo $BLAND", timeout=60),
         tool_call("bash", command="yes 0123456789 | head -9000; cat keys.py; yes 0123456789 | head -9000", timeout=60),
         tool_call("bash", command="cat keys.py no-such-file; exit 3", timeout=60),
-    ],
-    ids=["read_file", "a notebook", "grep", "bash", "a long output", "a failure"],
-)
-async def test_no_secret_of_a_result_reaches_the_model(model_server, trusted, workspace, monkeypatch, call):
-    monkeypatch.setenv("SERVICE_TOKEN", "correct-horse-battery")
-    monkeypatch.setenv("BLAND", "correct-horse-battery")
-    text = f"a = '{OPENAI_KEY}'\nb = '{GITHUB_KEY}'\nc = 'correct-horse-battery'\n"
-    (workspace / "keys.py").write_text(text)
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": text, "outputs": [], "execution_count": None}
-    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
-    (workspace / "keys.ipynb").write_text(json.dumps(notebook))
-    model_server.enqueue(calls=[call])
-    model_server.enqueue("Done.")
-    await run_turn(trusted)
-    content = sent(model_server, 2)[-1]["content"]
-    for secret in (OPENAI_KEY, GITHUB_KEY, "correct-horse", "abcdefghijkl"):
-        assert secret not in content
-    if "0123456789\n" not in content:
-        assert "a = '[secret]'" in content
+    ]:
+        with subtests.test(call=call), monkeypatch.context() as patch:
+            patch.setenv("SERVICE_TOKEN", "correct-horse-battery")
+            patch.setenv("BLAND", "correct-horse-battery")
+            text = f"a = '{OPENAI_KEY}'\nb = '{GITHUB_KEY}'\nc = 'correct-horse-battery'\n"
+            (workspace / "keys.py").write_text(text)
+            cell = {
+                "cell_type": "code",
+                "id": "a",
+                "metadata": {},
+                "source": text,
+                "outputs": [],
+                "execution_count": None,
+            }
+            notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+            (workspace / "keys.ipynb").write_text(json.dumps(notebook))
+            model_server.requests.clear()
+            model_server.enqueue(calls=[call])
+            model_server.enqueue("Done.")
+            await run_turn(trusted)
+            content = sent(model_server, 2)[-1]["content"]
+            for secret in (OPENAI_KEY, GITHUB_KEY, "correct-horse", "abcdefghijkl"):
+                assert secret not in content
+            if "0123456789\n" not in content:
+                assert "a = '[secret]'" in content
 
 
 async def test_no_secret_reaches_the_model_in_the_system_prompt(model_server, config, workspace, monkeypatch):
@@ -508,13 +515,14 @@ async def test_a_reply_cut_off_at_the_models_limit_says_so(model_server, agent):
     assert "cut off" in record.message
 
 
-@pytest.mark.parametrize(("path", "offers"), [("a.py", 2), (".env", 0), ("../outside.txt", 0)])
-async def test_a_session_grant_is_offered_only_where_it_would_hold(model_server, agent, path, offers):
-    questions = await asked(agent, ApprovalDecision(False, "no"))
-    model_server.enqueue(calls=[tool_call("write_file", path=path, content="1", overwrite=True)])
-    model_server.enqueue("All right.")
-    await run_turn(agent)
-    assert len(questions[0].scopes) == offers
+async def test_a_session_grant_is_offered_only_where_it_would_hold(subtests, model_server, agent):
+    for path, offers in [("a.py", 2), (".env", 0), ("../outside.txt", 0)]:
+        with subtests.test(path=path, offers=offers):
+            questions = await asked(agent, ApprovalDecision(False, "no"))
+            model_server.enqueue(calls=[tool_call("write_file", path=path, content="1", overwrite=True)])
+            model_server.enqueue("All right.")
+            await run_turn(agent)
+            assert len(questions[0].scopes) == offers
 
 
 async def test_a_provider_has_one_client_however_often_the_model_changes(config):

@@ -90,23 +90,28 @@ class OwnError(BaseException):
 ERRORS = [ValueError("no"), SystemExit(3), asyncio.CancelledError(), UnprintableError(), OwnError("no")]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("at", range(MESSAGES))
-async def test_an_observer_that_fails_at_any_message_changes_nothing(start, model_server, at, error):
-    seen: list[LLMMessage] = []
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.long)])
+async def test_an_observer_that_fails_at_any_message_changes_nothing(subtests, start, model_server, every):
+    """`every`: each error at every n-th message, each error at other ones."""
+    for number, error in enumerate(ERRORS):
+        for at in range(number % every, MESSAGES, every):
+            with subtests.test(error=type(error).__name__, at=at):
+                seen: list[LLMMessage] = []
 
-    def observe(message: LLMMessage) -> None:
-        seen.append(message)
-        if len(seen) == at + 1:
-            raise error
+                def observe(
+                    message: LLMMessage, at: int = at, error: BaseException = error, seen: list[LLMMessage] = seen
+                ) -> None:
+                    seen.append(message)
+                    if len(seen) == at + 1:
+                        raise error
 
-    agent = start(message_observer=observe)
-    events = await two_turns(agent, model_server)
-    assert len(warnings(events)) == 1
-    assert seen == agent.messages
-    assert_each_call_is_answered_once(agent.messages)
-    calls = [call for turn in agent.turns for call in turn.calls]
-    assert [call.status for call in calls] == ["ok", "ok"]
+                agent = start(message_observer=observe)
+                events = await two_turns(agent, model_server)
+                assert len(warnings(events)) == 1
+                assert seen == agent.messages
+                assert_each_call_is_answered_once(agent.messages)
+                calls = [call for turn in agent.turns for call in turn.calls]
+                assert [call.status for call in calls] == ["ok", "ok"]
 
 
 async def test_an_observer_that_always_fails_is_one_warning(start, model_server):
@@ -120,23 +125,26 @@ async def test_an_observer_that_always_fails_is_one_warning(start, model_server)
     assert_each_call_is_answered_once(agent.messages)
 
 
-@pytest.mark.parametrize("often", [1, MESSAGES])
-@pytest.mark.parametrize("at", range(1, MESSAGES))
-async def test_an_interrupt_in_an_observer_leaves_every_call_answered(start, model_server, at, often):
+async def test_an_interrupt_in_an_observer_leaves_every_call_answered(subtests, start, model_server):
     """`close()` of a generator is the interrupt here: a KeyboardInterrupt would end the loop of the tests too."""
-    seen: list[LLMMessage] = []
+    for often in [1, MESSAGES]:
+        for at in range(1, MESSAGES):
+            with subtests.test(often=often, at=at):
+                seen: list[LLMMessage] = []
 
-    def observe(message: LLMMessage) -> None:
-        seen.append(message)
-        if at < len(seen) <= at + often:
-            raise GeneratorExit
+                def observe(
+                    message: LLMMessage, at: int = at, often: int = often, seen: list[LLMMessage] = seen
+                ) -> None:
+                    seen.append(message)
+                    if at < len(seen) <= at + often:
+                        raise GeneratorExit
 
-    agent = start(message_observer=observe)
-    with contextlib.suppress(BaseException):
-        await two_turns(agent, model_server)
-    assert_each_call_is_answered_once(agent.messages)
-    recorded = [call.id for turn in agent.turns for call in turn.calls]
-    assert recorded == [call.id for message in agent.messages for call in message.tool_calls or ()]
+                agent = start(message_observer=observe)
+                with contextlib.suppress(BaseException):
+                    await two_turns(agent, model_server)
+                assert_each_call_is_answered_once(agent.messages)
+                recorded = [call.id for turn in agent.turns for call in turn.calls]
+                assert recorded == [call.id for message in agent.messages for call in message.tool_calls or ()]
 
 
 async def test_an_observer_that_is_a_coroutine_function_is_one_warning(start, model_server):
@@ -193,21 +201,22 @@ async def exits_later(*_: Any) -> Any:
 CALLBACKS = [fails, fails_later, gives_nothing, waits_for_a_dialog_that_is_closed, raises_its_own, exits_later]
 
 
-@pytest.mark.parametrize("callback", CALLBACKS)
-async def test_an_approval_callback_that_fails_is_a_refusal(start, model_server, workspace, callback):
-    agent = start()
-    agent.set_approval_callback(callback)
-    model_server.enqueue(calls=[EDIT, LOOK])
-    model_server.enqueue("I may not.")
-    events = await run_turn(agent)
-    edit, look = agent.turns[-1].calls
-    assert (edit.status, edit.decision.verdict, edit.decision.by) == ("refused", "deny", "headless")
-    assert look.status == "ok"
-    assert f"the approval callback {callback.__qualname__} failed: " in edit.output
-    assert len(warnings(events)) == 1
-    assert [event.decision.approved for event in events if isinstance(event, ApprovalDecisionEvent)] == [False]
-    assert_each_call_is_answered_once(agent.messages)
-    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+async def test_an_approval_callback_that_fails_is_a_refusal(subtests, start, model_server, workspace):
+    for callback in CALLBACKS:
+        with subtests.test(callback=callback):
+            agent = start()
+            agent.set_approval_callback(callback)
+            model_server.enqueue(calls=[EDIT, LOOK])
+            model_server.enqueue("I may not.")
+            events = await run_turn(agent)
+            edit, look = agent.turns[-1].calls
+            assert (edit.status, edit.decision.verdict, edit.decision.by) == ("refused", "deny", "headless")
+            assert look.status == "ok"
+            assert f"the approval callback {callback.__qualname__} failed: " in edit.output
+            assert len(warnings(events)) == 1
+            assert [event.decision.approved for event in events if isinstance(event, ApprovalDecisionEvent)] == [False]
+            assert_each_call_is_answered_once(agent.messages)
+            assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
 
 
 async def test_a_turn_that_is_cancelled_while_somebody_is_asked_is_interrupted(start, model_server):
@@ -307,17 +316,18 @@ async def test_middleware_that_fails_ends_the_turn_with_an_error_that_names_it(s
     assert_each_call_is_answered_once(agent.messages)
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("hook", ["before_turn", "after_turn"])
-async def test_whatever_middleware_raises_ends_the_turn_with_an_error_that_names_it(start, model_server, hook, error):
-    agent = start()
-    agent.middleware_pipeline.add(Failing(hook, 1, error))
-    model_server.enqueue(calls=[LOOK, OTHER])
-    events = await run_turn(agent)
-    (told,) = [event for event in events if isinstance(event, ErrorEvent)]
-    assert told.message.startswith(f"Middleware: Failing.{hook} failed: {type(error).__name__}")
-    assert isinstance(events[-1], TurnEndEvent)
-    assert_each_call_is_answered_once(agent.messages)
+async def test_whatever_middleware_raises_ends_the_turn_with_an_error_that_names_it(subtests, start, model_server):
+    for error in ERRORS:
+        for hook in ["before_turn", "after_turn"]:
+            with subtests.test(error=error, hook=hook):
+                agent = start()
+                agent.middleware_pipeline.add(Failing(hook, 1, error))
+                model_server.enqueue(calls=[LOOK, OTHER])
+                events = await run_turn(agent)
+                (told,) = [event for event in events if isinstance(event, ErrorEvent)]
+                assert told.message.startswith(f"Middleware: Failing.{hook} failed: {type(error).__name__}")
+                assert isinstance(events[-1], TurnEndEvent)
+                assert_each_call_is_answered_once(agent.messages)
 
 
 async def test_middleware_that_gives_nothing_is_named_too(start, model_server):
@@ -369,22 +379,24 @@ class UnprintableToolError(ToolError):
         raise RuntimeError("no text")
 
 
-@pytest.mark.parametrize(
-    ("moment", "said"),
-    [("accesses", "UnprintableError"), ("run", "UnprintableError"), ("tool error", "UnprintableToolError")],
-)
-async def test_a_tool_whose_error_has_no_text_is_answered(start, model_server, moment, said):
-    agent = start(AgentMode.AUTO_APPROVE)
-    agent.tool_manager.add(Fails)
-    model_server.enqueue(calls=[tool_call("fails", path=moment)])
-    model_server.enqueue("Failed.")
-    await run_turn(agent)
-    assert agent.turns[0].outcome == "done"
-    assert [(call.status, call.output) for call in agent.turns[0].calls] == [("error", f"fails failed: {said}")]
-    assert_each_call_is_answered_once(agent.messages)
-    if moment == "run":
-        with pytest.raises(ToolError, match=r"^fails failed: UnprintableError$"):
-            await ToolRegistry(agent.tool_manager).execute("fails", {"path": moment})
+async def test_a_tool_whose_error_has_no_text_is_answered(subtests, start, model_server):
+    for moment, said in [
+        ("accesses", "UnprintableError"),
+        ("run", "UnprintableError"),
+        ("tool error", "UnprintableToolError"),
+    ]:
+        with subtests.test(moment=moment, said=said):
+            agent = start(AgentMode.AUTO_APPROVE)
+            agent.tool_manager.add(Fails)
+            model_server.enqueue(calls=[tool_call("fails", path=moment)])
+            model_server.enqueue("Failed.")
+            await run_turn(agent)
+            assert agent.turns[0].outcome == "done"
+            assert [(call.status, call.output) for call in agent.turns[0].calls] == [("error", f"fails failed: {said}")]
+            assert_each_call_is_answered_once(agent.messages)
+            if moment == "run":
+                with pytest.raises(ToolError, match=r"^fails failed: UnprintableError$"):
+                    await ToolRegistry(agent.tool_manager).execute("fails", {"path": moment})
 
 
 async def test_a_turn_that_ends_with_an_error_without_text_is_recorded(start, config):
@@ -406,39 +418,47 @@ async def test_a_turn_that_ends_with_an_error_without_text_is_recorded(start, co
 # Compacting, as a program asks for it.
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_middleware_that_fails_at_a_compaction_is_a_warning_and_the_summary_stands(start, model_server, error):
-    class Forgetful:
-        def reset(self, reset_reason: ResetReason) -> None:
-            raise error
+async def test_middleware_that_fails_at_a_compaction_is_a_warning_and_the_summary_stands(subtests, start, model_server):
+    for error in ERRORS:
+        with subtests.test(error=error):
 
-    agent = start()
-    await two_turns(agent, model_server)
-    agent.middleware_pipeline.add(Forgetful())
-    model_server.enqueue("Summed up.")
-    assert await agent.compact() == "Summed up."
-    assert "Summed up." in str(agent.messages[1].content)
-    model_server.enqueue("On.")
-    (warning,) = warnings(await run_turn(agent))
-    assert "Middleware: " in warning
-    assert f"Forgetful.reset failed: {type(error).__name__}" in warning
-    assert agent.turns[-1].outcome == "done"
+            class Forgetful:
+                def reset(self, reset_reason: ResetReason, error: BaseException = error) -> None:
+                    raise error
+
+            agent = start()
+            await two_turns(agent, model_server)
+            agent.middleware_pipeline.add(Forgetful())
+            model_server.enqueue("Summed up.")
+            assert await agent.compact() == "Summed up."
+            assert "Summed up." in str(agent.messages[1].content)
+            model_server.enqueue("On.")
+            (warning,) = warnings(await run_turn(agent))
+            assert "Middleware: " in warning
+            assert f"Forgetful.reset failed: {type(error).__name__}" in warning
+            assert agent.turns[-1].outcome == "done"
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), UnprintableError()], ids=lambda e: type(e).__name__)
-async def test_a_strategy_that_fails_raises_its_own_error_and_the_conversation_is_as_it_was(start, model_server, error):
-    class Strategy:
-        async def compact(self, messages: list[LLMMessage], **_: Any) -> CompactionResult:
-            messages.clear()
-            raise error
+async def test_a_strategy_that_fails_raises_its_own_error_and_the_conversation_is_as_it_was(
+    subtests, start, model_server
+):
+    for error in [ValueError("no"), SystemExit(3), UnprintableError()]:
+        with subtests.test(error=error):
 
-    agent = start()
-    await two_turns(agent, model_server)
-    agent.use(compaction=Strategy())
-    before, session = list(agent.messages), agent.session_id
-    with pytest.raises(type(error)):
-        await agent.compact()
-    assert (agent.messages, agent.session_id, agent.moves) == (before, session, [])
-    model_server.enqueue("On.")
-    await run_turn(agent)
-    assert agent.turns[-1].outcome == "done"
+            class Strategy:
+                async def compact(
+                    self, messages: list[LLMMessage], error: BaseException = error, **_: Any
+                ) -> CompactionResult:
+                    messages.clear()
+                    raise error
+
+            agent = start()
+            await two_turns(agent, model_server)
+            agent.use(compaction=Strategy())
+            before, session = list(agent.messages), agent.session_id
+            with pytest.raises(type(error)):
+                await agent.compact()
+            assert (agent.messages, agent.session_id, agent.moves) == (before, session, [])
+            model_server.enqueue("On.")
+            await run_turn(agent)
+            assert agent.turns[-1].outcome == "done"

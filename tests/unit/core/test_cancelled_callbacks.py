@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
@@ -102,74 +103,77 @@ async def assert_interrupted(agent: Agent, server: ModelServer, *statuses: str) 
     assert_each_call_is_answered_once(agent.messages)
 
 
-WAYS = pytest.mark.parametrize("interrupt", [cancel, time_out])
+WAYS = (cancel, time_out)
 ERRORS = {"RuntimeError": raising(RuntimeError, "closed"), "SystemExit": raising(SystemExit, 1)}
 
 
-def each(**ways: Callable[[], Any]) -> Any:
-    ways = {**ways, **ERRORS}
-    return pytest.mark.parametrize("then", list(ways.values()), ids=list(ways))
+def each(**ways: Callable[[], Any]) -> list[tuple[str, Callable[[], Any], Callable[..., Any]]]:
+    """Each of these ends of a function, and each error, with each way to interrupt it."""
+    return [(name, then, interrupt) for name, then in {**ways, **ERRORS}.items() for interrupt in WAYS]
 
 
-@WAYS
-@each(
-    refuses=lambda: ApprovalDecision(False, "the dialog was closed", by="person"),
-    approves=lambda: ApprovalDecision(True, by="person"),
-    gives_true=lambda: True,
-    approves_and_takes_the_cancel_back=taking_back_the_cancel(ApprovalDecision(True, by="person")),
-)
-async def test_no_answer_of_a_cancelled_approval_lets_a_call_run(agent, model_server, workspace, then, interrupt):
-    callback = Waiting(then)
-    agent.set_ask(callback)
-    model_server.enqueue(calls=[EDIT, OTHER_EDIT])
-    await interrupt(agent, callback)
-    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
-    assert [call.decision for call in agent.turns[-1].calls] == [None, None]
-    assert agent.turns[-1].warnings == ()
-    await assert_interrupted(agent, model_server, "interrupted", "interrupted")
+async def test_no_answer_of_a_cancelled_approval_lets_a_call_run(subtests, agent, model_server, workspace):
+    for name, then, interrupt in each(
+        refuses=lambda: ApprovalDecision(False, "the dialog was closed", by="person"),
+        approves=lambda: ApprovalDecision(True, by="person"),
+        gives_true=lambda: True,
+        approves_and_takes_the_cancel_back=taking_back_the_cancel(ApprovalDecision(True, by="person")),
+    ):
+        with subtests.test(name=name, interrupt=interrupt.__name__):
+            callback = Waiting(then)
+            agent.set_ask(callback)
+            model_server.enqueue(calls=[EDIT, OTHER_EDIT])
+            await interrupt(agent, callback)
+            assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+            assert [call.decision for call in agent.turns[-1].calls] == [None, None]
+            assert agent.turns[-1].warnings == ()
+            await assert_interrupted(agent, model_server, "interrupted", "interrupted")
 
 
-@WAYS
-@each(answers=lambda: "SQLite", refuses=raising(ToolError, "nobody"), takes_back=taking_back_the_cancel("SQLite"))
-async def test_an_answer_to_a_cancelled_question_is_not_taken(agent, model_server, then, interrupt):
-    callback = Waiting(then)
-    agent.tool_manager.register({"ask_user": AskUser})
-    agent.approvals.ask_question = callback
-    model_server.enqueue(calls=[QUESTION])
-    await interrupt(agent, callback)
-    await assert_interrupted(agent, model_server, "interrupted")
+async def test_an_answer_to_a_cancelled_question_is_not_taken(subtests, agent, model_server):
+    for name, then, interrupt in each(
+        answers=lambda: "SQLite", refuses=raising(ToolError, "nobody"), takes_back=taking_back_the_cancel("SQLite")
+    ):
+        with subtests.test(name=name, interrupt=interrupt.__name__):
+            callback = Waiting(then)
+            agent.tool_manager.register({"ask_user": AskUser})
+            agent.approvals.ask_question = callback
+            model_server.enqueue(calls=[QUESTION])
+            await interrupt(agent, callback)
+            await assert_interrupted(agent, model_server, "interrupted")
 
 
-@WAYS
-@each(allows=lambda: CONTINUE, refuses=raising(ToolError, "no user"))
-async def test_a_cancelled_answer_about_a_loop_is_ignored(agent, model_server, then, interrupt):
-    callback = Waiting(then)
-    agent.approvals.ask_question = callback
-    for _ in range(8):
-        model_server.enqueue(calls=[LOOK])
-    await interrupt(agent, callback)
-    await assert_interrupted(agent, model_server, *["ok"] * 8)
+async def test_a_cancelled_answer_about_a_loop_is_ignored(subtests, agent, model_server):
+    for name, then, interrupt in each(allows=lambda: CONTINUE, refuses=raising(ToolError, "no user")):
+        with subtests.test(name=name, interrupt=interrupt.__name__):
+            callback = Waiting(then)
+            agent.approvals.ask_question = callback
+            for _ in range(8):
+                model_server.enqueue(calls=[LOOK])
+            await interrupt(agent, callback)
+            await assert_interrupted(agent, model_server, *["ok"] * 8)
 
 
-@WAYS
-@pytest.mark.parametrize("hook", ["before_turn", "after_turn"])
-@each(
-    continues=MiddlewareResult,
-    stops=lambda: MiddlewareResult(MiddlewareAction.STOP, reason="enough"),
-    gives_true=lambda: True,
-    raises_an_error_of_ours=raising(BackendError, "gone", "ask again"),
-)
-async def test_middleware_that_was_cancelled_neither_goes_on_nor_stops(agent, model_server, hook, then, interrupt):
-    class Middleware:
-        pass
+async def test_middleware_that_was_cancelled_neither_goes_on_nor_stops(subtests, agent, model_server):
+    rows = each(
+        continues=MiddlewareResult,
+        stops=lambda: MiddlewareResult(MiddlewareAction.STOP, reason="enough"),
+        gives_true=lambda: True,
+        raises_an_error_of_ours=raising(BackendError, "gone", "ask again"),
+    )
+    for hook, (name, then, interrupt) in itertools.product(("before_turn", "after_turn"), rows):
+        with subtests.test(hook=hook, name=name, interrupt=interrupt.__name__):
 
-    callback, middleware = Waiting(then), Middleware()
-    setattr(middleware, hook, callback)
-    agent.middleware_pipeline.add(middleware)
-    if hook == "after_turn":
-        model_server.enqueue(calls=[LOOK])
-    await interrupt(agent, callback)
-    await assert_interrupted(agent, model_server, *(["ok"] if hook == "after_turn" else []))
+            class Middleware:
+                pass
+
+            callback, middleware = Waiting(then), Middleware()
+            setattr(middleware, hook, callback)
+            agent.middleware_pipeline.add(middleware)
+            if hook == "after_turn":
+                model_server.enqueue(calls=[LOOK])
+            await interrupt(agent, callback)
+            await assert_interrupted(agent, model_server, *(["ok"] if hook == "after_turn" else []))
 
 
 # Cancelled more than once.
@@ -182,19 +186,20 @@ async def cancel_each_time_it_waits(turn: asyncio.Task[Any], callback: Waiting, 
         turn.cancel()
 
 
-@pytest.mark.parametrize("times", [2, 3])
-@pytest.mark.parametrize("call", [EDIT, QUESTION], ids=["approval", "question"])
-async def test_each_further_cancel_reaches_a_function_that_waits_again(agent, model_server, call, times):
-    callback = Waiting(lambda: ApprovalDecision(True), times)
-    agent.tool_manager.register({"ask_user": AskUser})
-    agent.approvals.ask_question = callback
-    agent.set_ask(callback)
-    model_server.enqueue(calls=[call])
-    turn = asyncio.create_task(run_turn(agent))
-    await cancel_each_time_it_waits(turn, callback, times)
-    with pytest.raises(asyncio.CancelledError):
-        await turn
-    await assert_interrupted(agent, model_server, "interrupted")
+async def test_each_further_cancel_reaches_a_function_that_waits_again(subtests, agent, model_server):
+    for times in [2, 3]:
+        for call in [EDIT, QUESTION]:
+            with subtests.test(times=times, call=call):
+                callback = Waiting(lambda: ApprovalDecision(True), times)
+                agent.tool_manager.register({"ask_user": AskUser})
+                agent.approvals.ask_question = callback
+                agent.set_ask(callback)
+                model_server.enqueue(calls=[call])
+                turn = asyncio.create_task(run_turn(agent))
+                await cancel_each_time_it_waits(turn, callback, times)
+                with pytest.raises(asyncio.CancelledError):
+                    await turn
+                await assert_interrupted(agent, model_server, "interrupted")
 
 
 # The consumer leaves.
@@ -241,16 +246,17 @@ def asked_beside(agent: Agent, server: ModelServer, callback: Waiting) -> None:
     server.enqueue(calls=[tool_call("beside"), EDIT])
 
 
-@each(
-    refuses=lambda: ApprovalDecision(False, "the dialog was closed", by="person"),
-    approves=lambda: ApprovalDecision(True, by="person"),
-    approves_and_takes_the_cancel_back=taking_back_the_cancel(ApprovalDecision(True, by="person")),
-)
-async def test_when_the_consumer_leaves_no_answer_lets_a_call_run(agent, model_server, workspace, then):
-    asked_beside(agent, model_server, Waiting(then))
-    await leave_at_a_result(agent)
-    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
-    await assert_interrupted(agent, model_server, "ok", "interrupted")
+async def test_when_the_consumer_leaves_no_answer_lets_a_call_run(subtests, agent, model_server, workspace):
+    for name, then, _ in each(
+        refuses=lambda: ApprovalDecision(False, "the dialog was closed", by="person"),
+        approves=lambda: ApprovalDecision(True, by="person"),
+        approves_and_takes_the_cancel_back=taking_back_the_cancel(ApprovalDecision(True, by="person")),
+    )[::2]:
+        with subtests.test(name=name):
+            asked_beside(agent, model_server, Waiting(then))
+            await leave_at_a_result(agent)
+            assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+            await assert_interrupted(agent, model_server, "ok", "interrupted")
 
 
 async def test_a_cancel_while_the_turn_is_closed_is_not_lost(agent, model_server):

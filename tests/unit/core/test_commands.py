@@ -224,25 +224,23 @@ def test_undo_names_the_file_that_the_person_changed_since(talked, workspace):
     assert (workspace / "b.txt").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_what_cannot_be_undone_says_why(subtests, talked):
+    for text, said in [
         ("/redo", "nothing to redo"),
         ("/undo x", "Usage: /undo"),
         ("/undo 0", "must be 1 or more, got 0"),
         ("/undo 1 2", "Usage"),
-    ],
-)
-def test_what_cannot_be_undone_says_why(talked, text, said):
-    with pytest.raises(CommandError, match=said):
-        talked.types(text)
+    ]:
+        with subtests.test(text=text, said=said), pytest.raises(CommandError, match=said):
+            talked.types(text)
 
 
-@pytest.mark.parametrize("name", ["undo", "redo", "compact", "cost", "last", "diff", "save out.json"])
-def test_before_the_first_prompt_there_is_nothing(person, name):
-    with pytest.raises(CommandError, match=r"^(There is nothing|Nothing) "):
-        person.types(f"/{name}")
-    assert person.server.requests == []
+def test_before_the_first_prompt_there_is_nothing(subtests, person):
+    for name in ["undo", "redo", "compact", "cost", "last", "diff", "save out.json"]:
+        with subtests.test(name=name):
+            with pytest.raises(CommandError, match=r"^(There is nothing|Nothing) "):
+                person.types(f"/{name}")
+            assert person.server.requests == []
 
 
 def test_diff_compares_what_the_last_turn_or_an_older_one_changed(talked):
@@ -259,13 +257,14 @@ def test_diff_compares_what_the_last_turn_or_an_older_one_changed(talked):
     assert talked.types("/diff 1") == "Turn 1 changed a file\n  New file b.txt\n  @@ -0,0 +1 @@\n  +one"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("/diff x", "Usage: /diff"), ("/diff 1 2", "Usage"), ("/diff 7", "Turn 7 does not exist; the last one is 1")],
-)
-def test_a_turn_that_is_not_there_cannot_be_compared(talked, text, said):
-    with pytest.raises(CommandError, match=said):
-        talked.types(text)
+def test_a_turn_that_is_not_there_cannot_be_compared(subtests, talked):
+    for text, said in [
+        ("/diff x", "Usage: /diff"),
+        ("/diff 1 2", "Usage"),
+        ("/diff 7", "Turn 7 does not exist; the last one is 1"),
+    ]:
+        with subtests.test(text=text, said=said), pytest.raises(CommandError, match=said):
+            talked.types(text)
 
 
 # What the session is.
@@ -512,16 +511,18 @@ def test_a_session_that_is_not_stored_is_not_left(config, model_server, workspac
         runner.run(before.aclose())
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("gone.json", "gone.json"), ("a.py", "reads .ipynb and .json"), ("bad.json", "not a JSON document")],
-)
-def test_a_file_that_cannot_be_loaded_changes_nothing(talked, workspace, name, said):
-    (workspace / "bad.json").write_text("{")
-    before = talked.agent
-    with pytest.raises(CommandError, match=said):
-        talked.types(f"/load {workspace / name}")
-    assert talked.agent is before
+def test_a_file_that_cannot_be_loaded_changes_nothing(subtests, talked, workspace):
+    for name, said in [
+        ("gone.json", "gone.json"),
+        ("a.py", "reads .ipynb and .json"),
+        ("bad.json", "not a JSON document"),
+    ]:
+        with subtests.test(name=name, said=said):
+            (workspace / "bad.json").write_text("{")
+            before = talked.agent
+            with pytest.raises(CommandError, match=said):
+                talked.types(f"/load {workspace / name}")
+            assert talked.agent is before
 
 
 # What runs turns.

@@ -238,22 +238,23 @@ async def test_another_strategy_takes_the_place_of_the_built_in_one(model_server
     assert_resumes(trusted)
 
 
-@pytest.mark.parametrize(("window", "characters"), [(8_192, 2_000), (16_000, 5_000), (32_000, 9_000)])
-async def test_a_small_window_goes_on_for_ever(model_server, workspace, window, characters):
-    agent = Agent(small_window(model_server.url, workspace, window), AgentMode.AUTO_APPROVE)
-    compacted = []
-    for number in range(16):
-        model_server.enqueue("A short answer.")
-        async for event in agent.act(f"{number} {'code ' * (characters // 5)}"):
-            if isinstance(event, CompactStartEvent):
-                front(model_server, "A summary of all that. " * 40)
-            elif isinstance(event, CompactEndEvent):
-                compacted.append(event)
-        assert agent.turns[-1].outcome == "done", agent.turns[-1].message
-    assert all(event.new_context_tokens < 0.65 * window for event in compacted)
-    assert 1 <= len(compacted) <= 4
-    await agent.aclose()
-    assert_resumes(agent)
+async def test_a_small_window_goes_on_for_ever(subtests, model_server, workspace):
+    for window, characters in [(8_192, 2_000), (16_000, 5_000), (32_000, 9_000)]:
+        with subtests.test(window=window):
+            agent = Agent(small_window(model_server.url, workspace, window), AgentMode.AUTO_APPROVE)
+            compacted = []
+            for number in range(16):
+                model_server.enqueue("A short answer.")
+                async for event in agent.act(f"{number} {'code ' * (characters // 5)}"):
+                    if isinstance(event, CompactStartEvent):
+                        front(model_server, "A summary of all that. " * 40)
+                    elif isinstance(event, CompactEndEvent):
+                        compacted.append(event)
+                assert agent.turns[-1].outcome == "done", agent.turns[-1].message
+            assert all(event.new_context_tokens < 0.65 * window for event in compacted)
+            assert 1 <= len(compacted) <= 4
+            await agent.aclose()
+            assert_resumes(agent)
 
 
 async def test_tools_and_their_results_and_words_share_a_small_window(model_server, workspace):
@@ -382,39 +383,40 @@ async def test_carried_words_survive_a_second_compaction_and_the_oldest_give_way
     assert_resumes(trusted)
 
 
-@pytest.mark.parametrize("style", STYLES)
-async def test_strict_servers_take_what_is_left(style, workspace):
+async def test_strict_servers_take_what_is_left(subtests, workspace):
     """Kept messages with reasoning, calls and answers right after the summary, in the middle of a turn and between."""
-    name = {"openai": "m", "mistral": "mistral-medium-latest", "anthropic": "claude-sonnet-5-5"}[style]
-    starts = {"openai": ModelServer.start, "mistral": lambda: ModelServer.start(rules="mistral")}
-    with ExitStack() as stack:
-        server = stack.enter_context(starts.get(style, AnthropicServer.start)())
-        config = KinConfig(
-            workdir=workspace,
-            active_model="m",
-            providers=[ProviderConfig(name="p", api_base=server.url, **STYLES[style])],
-            models=[ModelConfig(name=name, alias="m", provider="p", thinking="high")],
-            loop_detection=False,
-        )
-        agent = Agent(config, AgentMode.AUTO_APPROVE)
-        for steps in (6, 7):
-            for _ in range(steps):
-                server.enqueue(reasoning="Hm.", calls=[LOOK, LOOK])
-            server.enqueue("Done.", reasoning="So.")
-            events = await run_turn(agent, "look")
-            assert not any(isinstance(event, ErrorEvent) for event in events), events
-            server.enqueue("A summary.")
-            await agent.compact()
-            assert agent.messages[2].role is Role.assistant
-            assert agent.moves[-1].compaction.kept >= 10
-        for _ in range(5):
-            server.enqueue(reasoning="Hm.", calls=[LOOK])
-        server.enqueue("Done.")
-        events = await run_turn(agent, "and again")
-        assert not any(isinstance(event, ErrorEvent) for event in events), events
-        assert server.violations == []
-        assert resumed(agent).fingerprint() == agent.history.fingerprint()
-        await agent.aclose()
+    for style in STYLES:
+        with subtests.test(style=style):
+            name = {"openai": "m", "mistral": "mistral-medium-latest", "anthropic": "claude-sonnet-5-5"}[style]
+            starts = {"openai": ModelServer.start, "mistral": lambda: ModelServer.start(rules="mistral")}
+            with ExitStack() as stack:
+                server = stack.enter_context(starts.get(style, AnthropicServer.start)())
+                config = KinConfig(
+                    workdir=workspace,
+                    active_model="m",
+                    providers=[ProviderConfig(name="p", api_base=server.url, **STYLES[style])],
+                    models=[ModelConfig(name=name, alias="m", provider="p", thinking="high")],
+                    loop_detection=False,
+                )
+                agent = Agent(config, AgentMode.AUTO_APPROVE)
+                for steps in (6, 7):
+                    for _ in range(steps):
+                        server.enqueue(reasoning="Hm.", calls=[LOOK, LOOK])
+                    server.enqueue("Done.", reasoning="So.")
+                    events = await run_turn(agent, "look")
+                    assert not any(isinstance(event, ErrorEvent) for event in events), events
+                    server.enqueue("A summary.")
+                    await agent.compact()
+                    assert agent.messages[2].role is Role.assistant
+                    assert agent.moves[-1].compaction.kept >= 10
+                for _ in range(5):
+                    server.enqueue(reasoning="Hm.", calls=[LOOK])
+                server.enqueue("Done.")
+                events = await run_turn(agent, "and again")
+                assert not any(isinstance(event, ErrorEvent) for event in events), events
+                assert server.violations == []
+                assert resumed(agent).fingerprint() == agent.history.fingerprint()
+                await agent.aclose()
 
 
 @pytest.fixture

@@ -134,16 +134,21 @@ async def test_a_resume_has_the_messages_and_the_size_and_no_notes(talk):
     await again.aclose()
 
 
-@pytest.mark.parametrize("way", [*WAYS, compact], ids=lambda way: way.__name__)
-async def test_loop_detection_begins_again(talk, way):
-    for _ in range(3):
-        talk.agent.parts.loop_guard.detector.observe("bash", '{"command": "make"}', "failed", ok=False, call_id="c")
-    await way(talk)
-    found = [
-        talk.agent.parts.loop_guard.detector.observe("bash", '{"command": "make"}', "failed", ok=False, call_id=str(n))
-        for n in range(2)
-    ]
-    assert found == [None, None]
+async def test_loop_detection_begins_again(subtests, talk):
+    for way in [*WAYS, compact]:
+        with subtests.test(way=way):
+            for _ in range(3):
+                talk.agent.parts.loop_guard.detector.observe(
+                    "bash", '{"command": "make"}', "failed", ok=False, call_id="c"
+                )
+            await way(talk)
+            found = [
+                talk.agent.parts.loop_guard.detector.observe(
+                    "bash", '{"command": "make"}', "failed", ok=False, call_id=str(n)
+                )
+                for n in range(2)
+            ]
+            assert found == [None, None]
 
 
 async def test_after_an_undo_the_warning_about_the_context_comes_again(model_server, config):

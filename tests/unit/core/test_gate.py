@@ -164,52 +164,53 @@ async def test_a_file_that_changes_with_every_question_is_not_written(meanwhile,
     assert file.read_text() == "2\n" * 4
 
 
-@pytest.mark.parametrize(
-    ("command", "script"),
-    [
-        ("python x.py", "x.py"),
-        ("python3 -u x.py --fast", "x.py"),
-        ("bash run.sh", "run.sh"),
-        ("sh deploy", "deploy"),
-        (". ./settings", "settings"),
-        ("./build", "build"),
-        ("make test", "Makefile"),
-        ("make -C sub", "sub/Makefile"),
-        ("make -f rules all", "rules"),
-        ("npm run build", "package.json"),
-        ("python -m pack.mod", "pack/mod.py"),
-        ("cd sub && python x.py", "sub/x.py"),
-        ("(cd sub; ls); python x.py", "x.py"),
-        ("env A=1 timeout 5 python x.py", "x.py"),
-        ("ls && bash -c 'python x.py'", "x.py"),
-        ("uv run x.py", "x.py"),
-        ("sudo ./build", "build"),
-    ],
-)
+SCRIPT_THAT_CHANGES_WHILE = [
+    ("python x.py", "x.py"),
+    ("python3 -u x.py --fast", "x.py"),
+    ("bash run.sh", "run.sh"),
+    ("sh deploy", "deploy"),
+    (". ./settings", "settings"),
+    ("./build", "build"),
+    ("make test", "Makefile"),
+    ("make -C sub", "sub/Makefile"),
+    ("make -f rules all", "rules"),
+    ("npm run build", "package.json"),
+    ("python -m pack.mod", "pack/mod.py"),
+    ("cd sub && python x.py", "sub/x.py"),
+    ("(cd sub; ls); python x.py", "x.py"),
+    ("env A=1 timeout 5 python x.py", "x.py"),
+    ("ls && bash -c 'python x.py'", "x.py"),
+    ("uv run x.py", "x.py"),
+    ("sudo ./build", "build"),
+]
+
+
 async def test_a_script_that_changes_while_the_person_is_asked_is_asked_about_again(
-    agent, model_server, workspace, command, script
+    subtests, agent, model_server, workspace
 ):
-    path = workspace / script
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("exit 0\n")
-    path.chmod(0o755)
-    asked: list[str] = []
+    for command, script in SCRIPT_THAT_CHANGES_WHILE:
+        with subtests.test(command=command, script=script):
+            path = workspace / script
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("exit 0\n")
+            path.chmod(0o755)
+            asked: list[str] = []
 
-    async def ask(request):
-        asked.append(request.reason)
-        if len(asked) == 1:
-            path.write_text("rm -rf /\n")
-            return ApprovalDecision(True, scope="session")
-        return ApprovalDecision(False, "no")
+            async def ask(request, asked=asked, path=path):
+                asked.append(request.reason)
+                if len(asked) == 1:
+                    path.write_text("rm -rf /\n")
+                    return ApprovalDecision(True, scope="session")
+                return ApprovalDecision(False, "no")
 
-    agent.set_ask(ask)
-    model_server.enqueue(calls=[tool_call("bash", command=command)])
-    model_server.enqueue("Done.")
-    record = (await run_turn(agent))[-1].record
-    assert len(asked) == 2
-    assert asked[1].startswith(f"{script} changed while you were asked: ")
-    assert record.calls[0].status == "refused"
-    assert agent.safety().grants.granted == [], "what the first card offered was not taken"
+            agent.set_ask(ask)
+            model_server.enqueue(calls=[tool_call("bash", command=command)])
+            model_server.enqueue("Done.")
+            record = (await run_turn(agent))[-1].record
+            assert len(asked) == 2
+            assert asked[1].startswith(f"{script} changed while you were asked: ")
+            assert record.calls[0].status == "refused"
+            assert agent.safety().grants.granted == [], "what the first card offered was not taken"
 
 
 @pytest.mark.parametrize("change", ["removed", "made", "replaced by a link"])

@@ -120,16 +120,17 @@ async def test_a_pruning_that_nothing_records_yet_is_part_of_a_state_gone_back_t
     assert trusted.history.take_pruned() == tuple(calls)
 
 
-@pytest.mark.parametrize(("prune_at", "usage"), [(0, FULL), (80, {"prompt_tokens": 7_900}), (90, FULL)])
-async def test_nothing_is_pruned_below_the_threshold_nor_when_it_is_off(config, model_server, prune_at, usage):
-    agent = Agent(config.model_copy(update={"prune_at": prune_at}), AgentMode.AUTO_APPROVE)
-    await read_much(agent, model_server)
-    agent.stats.context_tokens = usage["prompt_tokens"]
-    model_server.enqueue("Done.")
-    events = await run_turn(agent, "go on")
-    assert PruneEvent not in [type(event) for event in events]
-    assert "one word" in json.dumps(model_server.requests[-1]["messages"])
-    await agent.aclose()
+async def test_nothing_is_pruned_below_the_threshold_nor_when_it_is_off(subtests, config, model_server):
+    for prune_at, usage in [(0, FULL), (80, {"prompt_tokens": 7_900}), (90, FULL)]:
+        with subtests.test(prune_at=prune_at, usage=usage):
+            agent = Agent(config.model_copy(update={"prune_at": prune_at}), AgentMode.AUTO_APPROVE)
+            await read_much(agent, model_server)
+            agent.stats.context_tokens = usage["prompt_tokens"]
+            model_server.enqueue("Done.")
+            events = await run_turn(agent, "go on")
+            assert PruneEvent not in [type(event) for event in events]
+            assert "one word" in json.dumps(model_server.requests[-1]["messages"])
+            await agent.aclose()
 
 
 def called(name: str, arguments: str, result: str, images: tuple = ()) -> list[LLMMessage]:

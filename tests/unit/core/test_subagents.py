@@ -129,19 +129,20 @@ async def test_a_subagent_cannot_call_a_tool_that_it_was_not_given(model_server,
     assert len(model_server.requests) == 4
 
 
-@pytest.mark.parametrize("command", ["touch new", 'python -c \'open("new", "w")\'', "echo 1 > new"])
-async def test_exploring_changes_nothing_even_where_everything_runs_unasked(model_server, trusted, workspace, command):
-    calls = [tool_call("bash", command=command), tool_call("bash", command="cat a.py")]
-    model_server.enqueue(calls=[task()])
-    model_server.enqueue(calls=calls)
-    model_server.enqueue("I see.")
-    model_server.enqueue("Done.")
-    events = await run_turn(trusted)
-    refused, read = [e.call for e in inner(events) if isinstance(e, ToolResultEvent)]
-    assert refused.status == "refused"
-    assert "this subagent may only run read-only commands" in refused.output
-    assert (read.status, "x = 1" in read.output) == ("ok", True)
-    assert not (workspace / "new").exists()
+async def test_exploring_changes_nothing_even_where_everything_runs_unasked(subtests, model_server, trusted, workspace):
+    for command in ["touch new", 'python -c \'open("new", "w")\'', "echo 1 > new"]:
+        with subtests.test(command=command):
+            calls = [tool_call("bash", command=command), tool_call("bash", command="cat a.py")]
+            model_server.enqueue(calls=[task()])
+            model_server.enqueue(calls=calls)
+            model_server.enqueue("I see.")
+            model_server.enqueue("Done.")
+            events = await run_turn(trusted)
+            refused, read = [e.call for e in inner(events) if isinstance(e, ToolResultEvent)]
+            assert refused.status == "refused"
+            assert "this subagent may only run read-only commands" in refused.output
+            assert (read.status, "x = 1" in read.output) == ("ok", True)
+            assert not (workspace / "new").exists()
 
 
 async def test_an_allow_rule_of_the_configuration_does_not_let_exploring_change_anything(

@@ -373,7 +373,7 @@ class Mine(BaseTool[Args, Result, BaseToolConfig, BaseToolState]):
 
 def misbehaving(body: str = "return Result(text='fine')", more: str = "") -> None:
     folder = kin_home() / "tools"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "mine.py").write_text(TOOL_FILE.format(body=body) + more)
 
 
@@ -415,7 +415,8 @@ BAD = {
     "raises an error of its own when asked what it touches": {"more": method("accesses", "raise OwnError")},
     "raises an error of its own when asked again": {
         "more": method(
-            "accesses", "if ASKED: raise OwnError\n        ASKED.append(1); return Accesses(everything=True)"
+            "accesses",
+            "if ASKED: ASKED.clear(); raise OwnError\n        ASKED.append(1); return Accesses(everything=True)",
         )
     },
     "raises an error of its own at the preview": {"more": method("preview", "raise OwnError")},
@@ -440,39 +441,44 @@ class Anything(Tool):
 """
 
 
-@pytest.mark.parametrize("depth", [50, 300, 600, 900, 5000])
-async def test_arguments_that_are_nested_deeply_fail_their_call_and_nothing_else(model_server, make, depth):
+async def test_arguments_that_are_nested_deeply_fail_their_call_and_nothing_else(subtests, model_server, make):
     folder = kin_home() / "tools"
     folder.mkdir(parents=True)
     (folder / "anything.py").write_text(TAKES_ANYTHING)
     agent = make(AgentMode.AUTO_APPROVE)
-    deep = {"type": "function", "function": {"name": "anything", "arguments": f'{{"a":{"[" * depth}{"]" * depth}}}'}}
-    model_server.enqueue(calls=[deep, deep, tool_call("read_file", path="a.py")], chunk=20_000)
-    model_server.enqueue("Still here.")
-    events = await run_turn(agent)
-    assert events[-1].record.outcome == "done"
-    first, second, read = results(events)
-    assert (first.status, second.status, read.status) == (*("ok" if depth == 50 else "error",) * 2, "ok")
-    assert depth == 50 or "nested" in first.output
+    for depth in [50, 300, 600, 900, 5000]:
+        with subtests.test(depth=depth):
+            deep = {
+                "type": "function",
+                "function": {"name": "anything", "arguments": f'{{"a":{"[" * depth}{"]" * depth}}}'},
+            }
+            model_server.enqueue(calls=[deep, deep, tool_call("read_file", path="a.py")], chunk=20_000)
+            model_server.enqueue("Still here.")
+            events = await run_turn(agent)
+            assert events[-1].record.outcome == "done"
+            first, second, read = results(events)
+            assert (first.status, second.status, read.status) == (*("ok" if depth == 50 else "error",) * 2, "ok")
+            assert depth == 50 or "nested" in first.output
 
 
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-@pytest.mark.parametrize("mode", [AgentMode.DEFAULT, AgentMode.AUTO_APPROVE])
-async def test_a_tool_that_misbehaves_fails_its_call_and_nothing_else(model_server, make, mode, bad):
-    misbehaving(**bad)
-    agent = make(mode)
-
+async def test_a_tool_that_misbehaves_fails_its_call_and_nothing_else(subtests, model_server, make):
     async def approve(request: ApprovalRequest) -> ApprovalDecision:
         return ApprovalDecision(True)
 
-    agent.set_ask(approve)
-    model_server.enqueue(calls=[tool_call("mine"), tool_call("read_file", path="a.py")])
-    model_server.enqueue("Still here.")
-    model_server.enqueue("And here.")
-    events = await run_turn(agent)
-    assert events[-1].record.outcome == "done"
-    _, read = results(events)
-    assert read.status == "ok"
-    assert len(answers(model_server)) == 2
-    await run_turn(agent, "Next.")
-    assert [turn.outcome for turn in StoredSession.read(agent.log.folder).turns] == ["done", "done"]
+    for name, bad in BAD.items():
+        with subtests.test(name=name):
+            misbehaving(**bad)
+            agent = make(AgentMode.DEFAULT)
+            agent.set_ask(approve)
+            for mode in (AgentMode.DEFAULT, AgentMode.AUTO_APPROVE):
+                agent.switch_mode(mode)
+                model_server.enqueue(calls=[tool_call("mine"), tool_call("read_file", path="a.py")])
+                model_server.enqueue("Still here.")
+                events = await run_turn(agent)
+                assert events[-1].record.outcome == "done"
+                _, read = results(events)
+                assert read.status == "ok"
+                assert len(answers(model_server)) == 2
+            model_server.enqueue("And here.")
+            await run_turn(agent, "Next.")
+            assert [turn.outcome for turn in StoredSession.read(agent.log.folder).turns] == ["done"] * 3

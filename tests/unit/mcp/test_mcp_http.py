@@ -116,13 +116,14 @@ async def test_a_login_by_oauth_is_named_with_what_is_missing(make, web, monkeyp
     ]
 
 
-@pytest.mark.parametrize("key", [f"{SECRET}\n", f"{SECRET}é", f"{SECRET} and-more-of-it\r\nX: y"])
-async def test_a_key_that_no_header_can_hold_is_a_warning_without_it(make, web, monkeypatch, key):
-    monkeypatch.setenv("WEB_KEY", key)
-    (warning,) = await make(http(web, api_key_env="WEB_KEY")).connect()
-    assert warning.startswith("MCP server test: ")
-    assert "s3cret" not in warning
-    assert "and-more" not in warning
+async def test_a_key_that_no_header_can_hold_is_a_warning_without_it(subtests, make, web, monkeypatch):
+    for key in [f"{SECRET}\n", f"{SECRET}é", f"{SECRET} and-more-of-it\r\nX: y"]:
+        with subtests.test(key=key), monkeypatch.context() as patch:
+            patch.setenv("WEB_KEY", key)
+            (warning,) = await make(http(web, api_key_env="WEB_KEY")).connect()
+            assert warning.startswith("MCP server test: ")
+            assert "s3cret" not in warning
+            assert "and-more" not in warning
 
 
 OLD = "this is an address of MCP's old transport, HTTP with SSE, which is not supported"
@@ -131,9 +132,8 @@ CHECK = "Check its url: the path is often /mcp"
 REFUSED = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No session"}}'
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "why"),
-    [
+async def test_a_refused_start_is_a_warning_with_what_to_do(subtests, make, web):
+    for path, status, why in [
         ("/mcp", 404, f"there is nothing at this address (HTTP 404: Not Found). {CHECK}"),
         ("/sse", 404, f"{OLD} (HTTP 404: Not Found). {INSTEAD}"),
         ("/a/sse/", 405, f"{OLD} (HTTP 405: Method Not Allowed). {INSTEAD}"),
@@ -145,76 +145,78 @@ REFUSED = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "
         ("/mcp", 406, "it refused the request (HTTP 406: Not Acceptable). Check its url and headers"),
         ("/sse", 500, "it failed (HTTP 500: Internal Server Error). See its own log, or try again later"),
         ("/mcp", 429, "it takes no more requests for now (HTTP 429: Too Many Requests). Try again later"),
-    ],
-)
-async def test_a_refused_start_is_a_warning_with_what_to_do(make, web, path, status, why):
-    web.told, web.path = status, path
-    assert await make(http(web, url=f"{web.url}?key={SECRET}")).connect() == [f"MCP server test: {web.url}: {why}"]
+    ]:
+        with subtests.test(path=path, status=status, why=why):
+            web.told, web.path = status, path
+            assert await make(http(web, url=f"{web.url}?key={SECRET}")).connect() == [
+                f"MCP server test: {web.url}: {why}"
+            ]
 
 
 PAGE = "it answers with a web page, perhaps a login, and not with MCP"
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "body", "why"),
-    [
-        (200, {"content-type": "text/html; charset=utf-8"}, "<html>", f"{PAGE}. {CHECK}"),
-        (
-            200,
-            {"content-type": "image/png"},
-            "x",
-            f"it answers with image/png, and not with JSON or an event stream. {CHECK}",
-        ),
-        (200, {"content-type": "application/json"}, "{no", f"its answer is not JSON. {CHECK}"),
-        (200, {"content-type": "application/json"}, '{"ok": true}', f"its answer is not an MCP message. {CHECK}"),
-        (200, {"content-type": "application/json"}, "[1]", f"its answer is not an MCP message. {CHECK}"),
-        (200, {"content-type": "text/event-stream"}, "data: {no\n\n", f"its answer is not JSON. {CHECK}"),
-        (
-            200,
-            {"content-type": "application/json"},
-            '{"jsonrpc": "2.0", "id": 1, "result": {"serverInfo": {"name": "a", "version": "1"}}}',
-            f"its answer is not as MCP wants it (capabilities, protocolVersion missing or wrong). {CHECK}",
-        ),
-        (
-            200,
-            {"content-type": "application/json"},
-            OF_1999,
-            "it speaks version 1999-01-01 of MCP, which is not supported. Update the server or kin_nb",
-        ),
-        (202, {}, "", f"it took a request and gave no answer (HTTP 202). {CHECK}"),
-        (
-            400,
-            {"content-type": "application/json"},
-            REFUSED,
-            "it refused the request (HTTP 400: No session). Check its url and headers",
-        ),
-        (
-            429,
-            {"retry-after": "30"},
-            "",
-            "it takes no more requests for now (HTTP 429: Too Many Requests; Retry-After: 30). Try again later",
-        ),
-        (
-            302,
-            {"location": f"https://login.example.com/a?state={SECRET}"},
-            "",
-            "it redirects to https://login.example.com/a, which is not followed. Use that as its url, if you trust it",
-        ),
-        (
-            308,
-            {"location": "/mcp"},
-            "",
-            "it redirects to the same address (HTTP 308). Check its url, and whether it wants a login",
-        ),
-        (300, {}, "", "it refused the request (HTTP 300: Multiple Choices). Check its url and headers"),
-        (302, {}, "", "it refused the request (HTTP 302: Found). Check its url and headers"),
-        (302, {"location": "http://[::1"}, "", "it refused the request (HTTP 302: Found). Check its url and headers"),
-        (304, {}, "", "it refused the request (HTTP 304: Not Modified). Check its url and headers"),
-    ],
-)
-async def test_an_answer_that_is_not_mcp_is_a_plain_warning(make, web, status, headers, body, why):
-    web.answer = (status, dict(headers), body.encode())
-    assert await make(http(web)).connect() == [f"MCP server test: {web.url}: {why}"]
+ANSWER_THAT_IS_NOT_MCP_IS_A_PLAIN = [
+    (200, {"content-type": "text/html; charset=utf-8"}, "<html>", f"{PAGE}. {CHECK}"),
+    (
+        200,
+        {"content-type": "image/png"},
+        "x",
+        f"it answers with image/png, and not with JSON or an event stream. {CHECK}",
+    ),
+    (200, {"content-type": "application/json"}, "{no", f"its answer is not JSON. {CHECK}"),
+    (200, {"content-type": "application/json"}, '{"ok": true}', f"its answer is not an MCP message. {CHECK}"),
+    (200, {"content-type": "application/json"}, "[1]", f"its answer is not an MCP message. {CHECK}"),
+    (200, {"content-type": "text/event-stream"}, "data: {no\n\n", f"its answer is not JSON. {CHECK}"),
+    (
+        200,
+        {"content-type": "application/json"},
+        '{"jsonrpc": "2.0", "id": 1, "result": {"serverInfo": {"name": "a", "version": "1"}}}',
+        f"its answer is not as MCP wants it (capabilities, protocolVersion missing or wrong). {CHECK}",
+    ),
+    (
+        200,
+        {"content-type": "application/json"},
+        OF_1999,
+        "it speaks version 1999-01-01 of MCP, which is not supported. Update the server or kin_nb",
+    ),
+    (202, {}, "", f"it took a request and gave no answer (HTTP 202). {CHECK}"),
+    (
+        400,
+        {"content-type": "application/json"},
+        REFUSED,
+        "it refused the request (HTTP 400: No session). Check its url and headers",
+    ),
+    (
+        429,
+        {"retry-after": "30"},
+        "",
+        "it takes no more requests for now (HTTP 429: Too Many Requests; Retry-After: 30). Try again later",
+    ),
+    (
+        302,
+        {"location": f"https://login.example.com/a?state={SECRET}"},
+        "",
+        "it redirects to https://login.example.com/a, which is not followed. Use that as its url, if you trust it",
+    ),
+    (
+        308,
+        {"location": "/mcp"},
+        "",
+        "it redirects to the same address (HTTP 308). Check its url, and whether it wants a login",
+    ),
+    (300, {}, "", "it refused the request (HTTP 300: Multiple Choices). Check its url and headers"),
+    (302, {}, "", "it refused the request (HTTP 302: Found). Check its url and headers"),
+    (302, {"location": "http://[::1"}, "", "it refused the request (HTTP 302: Found). Check its url and headers"),
+    (304, {}, "", "it refused the request (HTTP 304: Not Modified). Check its url and headers"),
+]
+
+
+async def test_an_answer_that_is_not_mcp_is_a_plain_warning(subtests, make, web):
+    for status, headers, body, why in ANSWER_THAT_IS_NOT_MCP_IS_A_PLAIN:
+        with subtests.test(status=status, headers=headers, body=body, why=why):
+            web.answer = (status, dict(headers), body.encode())
+            assert await make(http(web)).connect() == [f"MCP server test: {web.url}: {why}"]
 
 
 async def test_a_connection_that_is_closed_without_an_answer_is_a_plain_warning(make):
@@ -276,10 +278,11 @@ async def test_tls_that_cannot_be_used_is_a_warning_that_says_why(make, web, tmp
     ]
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "htp://x y/", "http://[", ""])
-async def test_an_address_where_nobody_answers_is_a_warning(make, web, url):
-    (warning,) = await make(http(web, url=url)).connect()
-    assert "cannot be reached" in warning
+async def test_an_address_where_nobody_answers_is_a_warning(subtests, make, web):
+    for url in ["http://127.0.0.1:1/mcp", "htp://x y/", "http://[", ""]:
+        with subtests.test(url=url):
+            (warning,) = await make(http(web, url=url)).connect()
+            assert "cannot be reached" in warning
 
 
 async def test_a_redirect_to_another_host_is_refused(make, web):
@@ -305,22 +308,20 @@ async def test_a_server_that_hangs_at_start_costs_its_timeout_once(make, web):
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
+async def test_a_bad_answer_is_one_error_and_the_next_call_works(subtests, make, web):
+    for name, why in [
         ("html", "it answers with a web page, perhaps a login, and not with MCP"),
         ("not_json", "its answer is not JSON"),
         ("too_big", "the answer has more than 64,000,000 bytes"),
         ("denied", r"it refuses access \(HTTP 403: Forbidden\)"),
         ("zipped", "gone: .* it compresses its answers"),
-    ],
-)
-async def test_a_bad_answer_is_one_error_and_the_next_call_works(make, web, name, why):
-    servers = make(http(web))
-    await servers.connect()
-    with pytest.raises(ToolError, match=why):
-        await said(servers, name)
-    assert await said(servers, "echo") == "{}"
+    ]:
+        with subtests.test(name=name, why=why):
+            servers = make(http(web))
+            await servers.connect()
+            with pytest.raises(ToolError, match=why):
+                await said(servers, name)
+            assert await said(servers, "echo") == "{}"
 
 
 async def test_a_session_that_the_server_forgot_is_begun_again_by_the_next_call(make, web):

@@ -84,21 +84,18 @@ async def test_a_folder_is_relative_to_the_workspace(make, tmp_path):
     assert await said(servers, "folder") == str(tmp_path / "sub")
 
 
-@pytest.mark.parametrize(
-    ("fields", "runs"),
-    [({}, False), ({"env": {"PYTHONSAFEPATH": ""}}, True), ({"cwd": "../own"}, True)],
-)
-async def test_a_module_of_the_workspace_is_no_server_unless_the_settings_say_so(make, tmp_path, fields, runs):
-    folder = tmp_path.parent / "own" if "cwd" in fields else tmp_path
-    folder.mkdir(exist_ok=True)
-    (folder / "some_server.py").write_text("raise SystemExit('it ran')")
-    warnings = await make(stdio(command=[sys.executable, "-m", "some_server"], **fields)).connect()
-    assert ("it ran" in warnings[0]) is runs
+async def test_a_module_of_the_workspace_is_no_server_unless_the_settings_say_so(subtests, make, tmp_path):
+    for fields, runs in [({}, False), ({"env": {"PYTHONSAFEPATH": ""}}, True), ({"cwd": "../own"}, True)]:
+        with subtests.test(fields=fields, runs=runs):
+            folder = tmp_path.parent / "own" if "cwd" in fields else tmp_path
+            folder.mkdir(exist_ok=True)
+            (folder / "some_server.py").write_text("raise SystemExit('it ran')")
+            warnings = await make(stdio(command=[sys.executable, "-m", "some_server"], **fields)).connect()
+            assert ("it ran" in warnings[0]) is runs
 
 
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
+async def test_a_server_that_cannot_start_is_one_warning_that_says_what_to_check(subtests, make):
+    for fields, why in [
         (
             {"command": "no-such-program"},
             "it cannot be started (No such file or directory: no-such-program); check its command and cwd",
@@ -112,15 +109,13 @@ async def test_a_module_of_the_workspace_is_no_server_unless_the_settings_say_so
             "env.KEY wants ${NO_SUCH}, and there is no such variable; check command and env in its [[mcp_servers]]",
         ),
         ({"command": [sys.executable, "-c", "print('hello')"]}, "it ended with exit code 0; its last words: hello"),
-    ],
-)
-async def test_a_server_that_cannot_start_is_one_warning_that_says_what_to_check(make, fields, why):
-    assert await make(stdio(**fields)).connect() == [f"MCP server test: {why}"]
+    ]:
+        with subtests.test(fields=fields, why=why):
+            assert await make(stdio(**fields)).connect() == [f"MCP server test: {why}"]
 
 
-@pytest.mark.parametrize(
-    ("scenario", "why"),
-    [
+async def test_a_server_that_hangs_at_start_costs_its_timeout_once(subtests, make, tmp_path):
+    for scenario, why in [
         (
             "hang_at_start",
             "it was not ready within 3 s (startup_timeout_sec); its last words: waiting for the database",
@@ -130,12 +125,11 @@ async def test_a_server_that_cannot_start_is_one_warning_that_says_what_to_check
             "it was not ready within 3 s (startup_timeout_sec); its last words: Welcome! \ufffd\ufffd",
         ),
         ("hang_at_list", "it was not ready within 3 s (startup_timeout_sec)"),
-    ],
-)
-async def test_a_server_that_hangs_at_start_costs_its_timeout_once(make, scenario, why, tmp_path):
-    warnings = await make(stdio(scenario, startup_timeout_sec=3)).connect()
-    assert warnings == [f"MCP server test: {why}"]
-    assert not lives(int(lines(tmp_path, "starts")[0]))
+    ]:
+        with subtests.test(scenario=scenario, why=why):
+            warnings = await make(stdio(scenario, startup_timeout_sec=3)).connect()
+            assert warnings == [f"MCP server test: {why}"]
+            assert not lives(int(lines(tmp_path, "starts")[0]))
 
 
 @pytest.mark.parametrize(

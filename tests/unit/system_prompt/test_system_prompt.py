@@ -58,19 +58,17 @@ def test_the_same_state_gives_the_same_bytes(workdir):
     assert built(workdir) == built(workdir)
 
 
-@pytest.mark.parametrize(
-    ("setting", "part"),
-    [
+def test_each_part_can_be_left_out(subtests, workdir):
+    for setting, part in [
         ("include_model_info", "Model: some-model"),
         ("include_commit_signature", "Co-authored-by"),
         ("include_prompt_detail", "shell: bash"),
         ("include_prompt_detail", "Skills. "),
         ("include_project_context", "<project_context>"),
-    ],
-)
-def test_each_part_can_be_left_out(workdir, setting, part):
-    assert part in built(workdir)
-    assert part not in built(workdir, **{setting: False})
+    ]:
+        with subtests.test(setting=setting, part=part):
+            assert part in built(workdir)
+            assert part not in built(workdir, **{setting: False})
 
 
 def test_an_untrusted_project_gives_no_instructions(workdir):
@@ -105,12 +103,13 @@ def test_an_ordinary_repository_stays_below_six_kilobytes(repository, git):
     assert len(prompt.encode()) + schemas <= 17_000
 
 
-@pytest.mark.parametrize("most", [0, 1, 150, 300, 2_000])
-def test_the_project_context_keeps_to_its_size_and_is_closed(workdir, most):
-    context = project_context(workdir, ProjectContextConfig(max_chars=most, timeout_seconds=20))
-    assert context.startswith("<project_context>\n")
-    assert context.endswith("\n</project_context>")
-    assert len(context) <= max(most, 150)
+def test_the_project_context_keeps_to_its_size_and_is_closed(subtests, workdir):
+    for number, most in enumerate([0, 1, 150, 300, 2_000]):
+        with subtests.test(number=number):
+            context = project_context(workdir, ProjectContextConfig(max_chars=most, timeout_seconds=20))
+            assert context.startswith("<project_context>\n")
+            assert context.endswith("\n</project_context>")
+            assert len(context) <= max(most, 150)
 
 
 def test_a_folder_that_is_no_project_is_not_looked_at(home):

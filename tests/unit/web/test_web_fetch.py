@@ -115,10 +115,11 @@ def verdict(tool: WebFetch, url: str, policy: Policy, tmp_path, grants: Grants |
     return decide(call, context).verdict
 
 
-@pytest.mark.parametrize("policy", [Policy.STRICT, Policy.ON_REQUEST, Policy.AUTO_EDIT])
-def test_a_fetch_asks_under_every_policy_but_yolo(tool, policy, tmp_path):
-    assert verdict(tool, "https://x.org/", policy, tmp_path) is Verdict.ASK
-    assert verdict(tool, "https://x.org/", Policy.YOLO, tmp_path) is Verdict.ALLOW
+def test_a_fetch_asks_under_every_policy_but_yolo(subtests, tool, tmp_path):
+    for policy in [Policy.STRICT, Policy.ON_REQUEST, Policy.AUTO_EDIT]:
+        with subtests.test(policy=policy):
+            assert verdict(tool, "https://x.org/", policy, tmp_path) is Verdict.ASK
+            assert verdict(tool, "https://x.org/", Policy.YOLO, tmp_path) is Verdict.ALLOW
 
 
 def test_the_lists_of_the_configuration_are_about_addresses(subtests, fetching, tmp_path):

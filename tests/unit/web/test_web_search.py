@@ -277,13 +277,14 @@ def test_a_query_is_some_words(query, said):
         WebSearch.parse_args({"query": query})
 
 
-@pytest.mark.parametrize("policy", [Policy.STRICT, Policy.ON_REQUEST, Policy.AUTO_EDIT])
-def test_a_search_asks(policy, tmp_path):
-    tool = searching()
-    args = tool.parse_args({"query": "words"})
-    call = ToolRequest("web_search", args, "c1", tool.accesses(args))
-    assert decide(call, SafetyContext(AgentMode.DEFAULT, policy, Workspace(tmp_path))).verdict is Verdict.ASK
-    assert tool.preview(args).summary == 'search the web for "words"'
+def test_a_search_asks(subtests, tmp_path):
+    for policy in [Policy.STRICT, Policy.ON_REQUEST, Policy.AUTO_EDIT]:
+        with subtests.test(policy=policy):
+            tool = searching()
+            args = tool.parse_args({"query": "words"})
+            call = ToolRequest("web_search", args, "c1", tool.accesses(args))
+            assert decide(call, SafetyContext(AgentMode.DEFAULT, policy, Workspace(tmp_path))).verdict is Verdict.ASK
+            assert tool.preview(args).summary == 'search the web for "words"'
 
 
 def test_this_session_means_the_engine(subtests):
