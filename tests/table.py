@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+Label = Callable[[int, tuple[Any, ...]], str]
+
 
 def each_row(
     names: str | tuple[str, ...],
@@ -24,34 +26,17 @@ def each_row(
 ) -> Callable[..., Any]:
     """Call the test for each row, like `pytest.mark.parametrize` as one item; for the rows of `long` as a second, long item.
 
-    All rows share the fixtures of the test, except that each has a `tmp_path` of its own.
+    All rows share the fixtures of the test, except that each has a `tmp_path` of its own. A row that is skipped skips no other.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     tables = {part: [_values(row, arguments) for row in table] for part, table in (("fast", rows), ("long", long))}
-    labels = list(ids) if ids is not None and not callable(ids) else None
-    label_of = ids if callable(ids) else "{!r:.200}".format
+    label = _label(ids)
     assert tables["fast"], "a table without rows checks nothing"
 
     def wrap(test: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(test)
         def check_rows(**fixtures: Any) -> None:
-            table = tables[fixtures.pop("rows", "fast")]
-            folder = fixtures.get("tmp_path")
-            failures = []
-            for number, values in enumerate(table):
-                try:
-                    if folder is not None:
-                        fixtures["tmp_path"] = folder / f"row{number}"
-                        fixtures["tmp_path"].mkdir()
-                    outcome = test(**fixtures, **dict(zip(arguments, values, strict=True)))
-                    if inspect.iscoroutine(outcome):
-                        asyncio.run(outcome)
-                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001
-                    label = labels[number] if labels else ", ".join(str(label_of(value)) for value in values)
-                    error.add_note(f"row {number}: {label}")
-                    failures.append(error)
-            if failures:
-                raise BaseExceptionGroup(f"{len(failures)} of {len(table)} rows", failures)
+            _check(test, arguments, tables[fixtures.pop("rows", "fast")], label, fixtures)
 
         # without this, `functools.wraps` passes off a row's arguments as fixtures, and an async test as a coroutine
         signature = inspect.signature(test)
@@ -62,10 +47,33 @@ def each_row(
         del check_rows.__wrapped__  # type: ignore[attr-defined]
         if not tables["long"]:
             return check_rows
-        parts = ["fast", pytest.param("long", marks=pytest.mark.long)]
-        return pytest.mark.parametrize("rows", parts)(check_rows)
+        return pytest.mark.parametrize("rows", ["fast", pytest.param("long", marks=pytest.mark.long)])(check_rows)
 
     return wrap
+
+
+def _check(
+    test: Callable[..., Any], arguments: list[str], table: list[tuple[Any, ...]], label: Label, fixtures: dict[str, Any]
+) -> None:
+    folder = fixtures.get("tmp_path")
+    failures, skipped = [], []
+    for number, values in enumerate(table):
+        try:
+            if folder is not None:
+                fixtures["tmp_path"] = folder / f"row{number}"
+                fixtures["tmp_path"].mkdir()
+            outcome = test(**fixtures, **dict(zip(arguments, values, strict=True)))
+            if inspect.iscoroutine(outcome):
+                asyncio.run(outcome)
+        except pytest.skip.Exception as skip:
+            skipped.append(skip)
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001
+            error.add_note(f"row {number}: {label(number, values)}")
+            failures.append(error)
+    if failures:
+        raise BaseExceptionGroup(f"{len(failures)} of {len(table)} rows", failures)
+    if len(skipped) == len(table):
+        raise skipped[0]
 
 
 def _values(row: Any, arguments: list[str]) -> tuple[Any, ...]:
@@ -76,3 +84,11 @@ def _values(row: Any, arguments: list[str]) -> tuple[Any, ...]:
         values = (row,) if len(arguments) == 1 else tuple(row)
     assert len(values) == len(arguments), "a row has a value for each name"
     return values
+
+
+def _label(ids: Iterable[str] | Callable[[Any], Any] | None) -> Label:
+    if ids is None or callable(ids):
+        name = ids or "{!r:.200}".format
+        return lambda _, values: ", ".join(str(name(value)) for value in values)
+    named = list(ids)
+    return lambda number, _: named[number]

@@ -6,20 +6,15 @@ That following the advice helps is tested where the message appears: cli/test_ad
 from __future__ import annotations
 
 import re
-import runpy
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from kin_nb.cli.main import _parser
 from kin_nb.core.commands.dispatch import ALIASES, COMMANDS
 from kin_nb.notebook.options import options_parser
 from kin_nb.replay.saving.options import add_save_options
+from tests.unit.messages import collected
 
-ROOT = Path(__file__).parents[2]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 REST = r"(?P<rest>(?:[^`\n;,().:]|\.\w)*)"
 SHELL = re.compile(rf"(?:(?<=`)|(?<=: ))kin-nb (?P<name>[a-z]+){REST}")
@@ -27,14 +22,9 @@ LINE_MAGIC = re.compile(rf"(?<!%)%kin (?!x|and )(?P<name>[a-z]+){REST}")  # x: a
 CELL_MAGIC = re.compile(rf"%%kin(?! \[){REST}")
 
 
-@pytest.fixture(scope="module")
-def texts() -> list[Any]:
-    return runpy.run_path(str(ROOT / "scripts" / "messages"))["collected"]()
-
-
-def advised(texts: list[Any], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
+def advised(pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
     """Where each command is named, and the command."""
-    for message in texts:
+    for message in collected():
         for match in pattern.finditer(message.plain):
             yield f"{message.file}: {match[0]}", match
 
@@ -53,9 +43,9 @@ def subcommands(parser: ArgumentParser) -> dict[str, ArgumentParser]:
     return commands
 
 
-def test_each_command_of_the_terminal_exists(texts):
+def test_each_command_of_the_terminal_exists():
     known = subcommands(_parser())
-    found = list(advised(texts, SHELL))
+    found = list(advised(SHELL))
     wrong = [
         where
         for where, match in found
@@ -65,27 +55,27 @@ def test_each_command_of_the_terminal_exists(texts):
     assert len(found) > 20, "the pattern finds the commands"
 
 
-def test_each_line_magic_exists(texts):
-    found = list(advised(texts, LINE_MAGIC))
+def test_each_line_magic_exists():
+    found = list(advised(LINE_MAGIC))
     wrong = [where for where, match in found if match["name"] not in {*COMMANDS, *ALIASES}]
     assert wrong == []
     assert len(found) > 30
 
 
-def test_each_option_of_save_exists(texts):
+def test_each_option_of_save_exists():
     parser = ArgumentParser()
     add_save_options(parser)
     wrong = [
         where
-        for where, match in advised(texts, LINE_MAGIC)
+        for where, match in advised(LINE_MAGIC)
         if match["name"] == "save" and not set(OPTION.findall(match["rest"])) <= options_of(parser)
     ]
     assert wrong == []
 
 
-def test_each_option_of_the_cell_magic_exists(texts):
+def test_each_option_of_the_cell_magic_exists():
     known = options_of(options_parser())
-    found = list(advised(texts, CELL_MAGIC))
+    found = list(advised(CELL_MAGIC))
     wrong = [where for where, match in found if not set(OPTION.findall(match["rest"])) <= known]
     assert wrong == []
     assert sum(bool(OPTION.search(match["rest"])) for _, match in found) > 5

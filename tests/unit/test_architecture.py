@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -92,9 +92,17 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Those within `node`, at any depth; expressions hold none, and `ast.walk` would go through all of them."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from statements(child)
+
+
 @cache
 def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in statements(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 @cache

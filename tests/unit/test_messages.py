@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.table import each_row
-
-ROOT = Path(__file__).parents[2]
-SCRIPT = runpy.run_path(str(ROOT / "scripts" / "messages"))
+from tests.unit.messages import ROOT, SCRIPT, collected
 
 # Words that are not plain English, or that mean something else to a reader who translates them.
 IDIOMS = re.compile(
@@ -40,11 +36,6 @@ AFTER_AN_OPTION = {"must", "needs"}
 AFTER_A_PLACE = ("core/skills/flows/",)
 
 
-@pytest.fixture(scope="module")
-def messages() -> list[Any]:
-    return SCRIPT["collected"]()
-
-
 def class_names() -> set[str]:
     # two humps at least: a name with one may be an English word
     defined = re.compile(r"^ *class ((?:[A-Z]+[a-z]+){2}\w*)", re.MULTILINE)
@@ -55,47 +46,51 @@ def shown(message: Any, what: str) -> str:
     return f"{message.file}: {what}: {message.text}"
 
 
-def test_the_page_has_the_texts_of_the_source(messages):
+def test_the_page_has_the_texts_of_the_source():
     page = (ROOT / "docs" / "project" / "messages.md").read_text(encoding="utf-8")
-    assert page == SCRIPT["page"](messages), "docs/project/messages.md is out of date: run scripts/messages"
+    assert page == SCRIPT["page"](collected()), "docs/project/messages.md is out of date: run scripts/messages"
 
 
-def test_texts_are_in_plain_words(messages):
-    found = [shown(message, match[0]) for message in messages for match in IDIOMS.finditer(message.plain)]
-    assert not found, "\n".join(found)
+def idioms() -> list[str]:
+    return [shown(message, match[0]) for message in collected() for match in IDIOMS.finditer(message.plain)]
 
 
-def test_texts_name_only_classes_that_users_write(messages):
+def classes_that_no_user_writes() -> list[str]:
     names = class_names() - CLASSES_OF_THE_API
-    found = [
+    return [
         shown(message, name)
-        for message in messages
+        for message in collected()
         for name in re.findall(r"\b[A-Z]\w+", message.plain)
         if name in names
     ]
-    assert not found, "\n".join(found)
 
 
-def test_sentences_are_short(messages):
-    found = [
+def long_sentences() -> list[str]:
+    return [
         shown(message, f"{len(sentence)} characters")
-        for message in messages
+        for message in collected()
         if message.kind != "prompt"
         for sentence in re.split(r"(?<=[.!?:;]) |\n", message.plain)
         if len(sentence) > LONGEST_SENTENCE
     ]
-    assert not found, "\n".join(found)
 
 
-def test_errors_that_are_sentences_begin_with_a_capital_letter_or_a_quoted_word(messages):
-    found = [
+def errors_that_are_sentences_and_begin_with_a_small_letter() -> list[str]:
+    return [
         shown(message, word)
-        for message in messages
+        for message in collected()
         if message.kind == "error" and not message.file.startswith(AFTER_A_PLACE) and message.plain.endswith(".")
         for word in re.findall(r"^[a-z][\w.]*", message.text)
         if "_" not in word and word not in QUOTED | AFTER_AN_OPTION
     ]
-    assert not found, "\n".join(found)
+
+
+@each_row(
+    "wrong",
+    [idioms, classes_that_no_user_writes, long_sentences, errors_that_are_sentences_and_begin_with_a_small_letter],
+)
+def test_texts_keep_to_the_language_rules(wrong):
+    assert wrong() == []
 
 
 @each_row(

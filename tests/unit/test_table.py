@@ -26,6 +26,17 @@ def test_the_long_rows_are_an_item_of_their_own(number, request):
     assert (number == 2) is (request.node.get_closest_marker("long") is not None)
 
 
+def test_a_row_that_is_skipped_skips_no_other():
+    @each_row("number", [1, 2])
+    def one_is_skipped(number):
+        if number == 1:
+            pytest.skip("not here")
+        raise ValueError(number)
+
+    with pytest.raises(ExceptionGroup, match="1 of 2 rows"):
+        one_is_skipped()
+
+
 def test_an_async_row_and_one_that_raises_nothing_fail_too():
     @each_row("divisor", [0, 1])
     async def divides(divisor):

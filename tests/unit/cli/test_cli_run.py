@@ -461,7 +461,9 @@ def test_streaming_writes_each_message_before_the_next_is_asked_for(server, home
         process.communicate(timeout=60)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.long)]
+)
 def test_a_signal_is_an_exit_code_and_takes_the_running_tool_along(server, home, workspace, number, code):
     with running(server, home, workspace) as (process, child):
         process.send_signal(number)

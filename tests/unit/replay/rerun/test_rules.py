@@ -203,7 +203,6 @@ def test_a_program_that_runs_twice_in_two_places_gives_no_alarm(what, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("what", LONG)
 def test_nor_does_a_program_of_another_language(what, tmp_path):
     assert_no_false_alarm(tmp_path, what, LONG[what])
