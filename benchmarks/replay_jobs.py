@@ -18,13 +18,13 @@ from benchmarks.sizes import sized
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NAMES = sized("*.ipynb", "quickstart.ipynb")
 TOOLS = ["--tools", "--approve", "recorded"]
-WAYS: list[list[str]] = sized([[], TOOLS], [TOOLS])
+WAYS: list[list[str]] = sized([[], TOOLS], [[]])
 BUDGET = 1.6
 
 
 def copies(folder: Path) -> list[Path]:
     """Each beside the workspaces that it names."""
-    sets = [shutil.copytree(EXAMPLES, folder / name) for name in "ab"]
+    sets = [shutil.copytree(EXAMPLES, folder / name) for name in sized("ab", "a")]
     return sorted(path for each in sets for path in each.glob(NAMES))
 
 

@@ -17,13 +17,13 @@ class ShellClient(ShellOfPerson):
     It answers no questions, and nothing interrupts it.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, folder: Path | None = None, **environ: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("KIN_", "PYTEST_"))}
         own = {"HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "KIN_SAVE": UNPLAYED}
         self._queue: list[dict[str, Any]] = []
         self._replies: dict[str, dict[str, Any]] = {}
         self.seen: list[dict[str, Any]] = []
-        super().__init__(kept | own, home)
+        super().__init__(kept | own | environ, folder or home)
 
     def send(self, _: object, msg_type: str, content: dict[str, Any], *, parent: Any = None, **__: object) -> None:
         header = (parent or self.shell.kernel.parent).get("header", {})

@@ -1,14 +1,16 @@
-"""The offer to go on, as a real kernel makes it: in the cell that somebody reads, once, and never in a replay."""
+"""The offer to continue the last session: in the cell that somebody reads, once, and never in a replay."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_notebook
 from notebook_client import LiveKernel, run, shown, write_config
+from shell_client import ShellClient
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
@@ -33,14 +35,18 @@ async def session(model_server: ModelServer, tmp_path: Path, monkeypatch) -> Non
 
 @pytest.fixture
 def started(request, session, tmp_path: Path) -> Iterator[LiveKernel]:
-    """A fresh kernel in that folder."""
+    """A fresh kernel in that folder, or a shell of this process."""
     environment = {"KIN_HOME": str(tmp_path / "kin-home"), "IPYTHONDIR": str(tmp_path / "ipython")}
+    if request.param == "in process":
+        with closing(ShellClient(tmp_path, **environment)) as client:
+            yield client
+        return
     live = LiveKernel([Path(__file__).parents[2]], environment, subshells=False, module=request.param, cwd=tmp_path)
     yield live
     live.close()
 
 
-ordinary = pytest.mark.parametrize("started", ["ipykernel_launcher"], indirect=True)
+ordinary = pytest.mark.parametrize("started", ["in process"], indirect=True)
 kin = pytest.mark.parametrize("started", ["kin_nb.notebook.kernel"], indirect=True)
 
 

@@ -11,7 +11,7 @@ import pytest
 from kin_nb.replay.binding_cells import BINDING_TAG, catching_errors
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, shown
-from tests.notebook.people import kin_nb_here, run
+from tests.notebook.people import kin_nb_here
 from tests.notebook.recorded import Lived, live
 
 pytestmark = pytest.mark.kernel
@@ -69,10 +69,3 @@ def test_where_the_tools_run_again_and_nobody_allows_it_the_code_does_not_run_ei
     )
     assert done.returncode == 1
     assert "NameError: name 'half' is not defined" in done.stdout + done.stderr
-
-
-def test_nbval_passes_and_the_code_may_fail_where_it_failed(lived):
-    done = run(
-        "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", lived.notebook, home=lived.home, cwd=lived.home
-    )
-    assert done.returncode == 0, done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import LOAD, Headless, error_of, shown
 from tests.notebook.people import kin_nb_here, run
-from tests.notebook.recorded import Lived, data_of, living
+from tests.notebook.recorded import Lived, acting, data_of, living
 
 pytestmark = pytest.mark.kernel
 
@@ -30,6 +31,9 @@ def lived(tmp_path_factory) -> Iterator[Lived]:
 
 
 def _cells(kernel: Headless, server: ModelServer, workspace: Path) -> None:
+    for session, answer in (("", "One."), (" --session other", "Beside.")):
+        server.enqueue(answer)
+        kernel.ok(f"%%kin{session}\nFirst.")
     server.enqueue("I bind it.", calls=[tool_call("python", code=BINDS)])
     server.enqueue("Bound.")
     kernel.ok("%%kin --mode auto-approve\nBind whole.")
@@ -46,9 +50,13 @@ def nothing_runs(lived) -> Iterator[None]:
     assert len(lived.requests) == requests
 
 
+def prompts_of(path: Path) -> list[Any]:
+    return acting(nbformat.read(path, as_version=4)["cells"])
+
+
 def prompt_of(path: Path) -> str:
-    (cell,) = [cell for cell in nbformat.read(path, as_version=4)["cells"] if cell["source"].startswith("%%kin")]
-    return shown(cell)
+    """What the prompt shows whose answer binds."""
+    return shown(prompts_of(path)[-1])
 
 
 def command(runner: str, path: Path, out: Path) -> list[str | Path]:
@@ -59,15 +67,21 @@ def command(runner: str, path: Path, out: Path) -> list[str | Path]:
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="a kernel reads its runner's command there")
 @pytest.mark.parametrize("runner", ["jupyter execute", "papermill"])
-def test_in_runners_a_notice_names_the_variables_and_the_cell_below_fails(lived, tmp_path, runner):
-    out = tmp_path / "out.ipynb"
-    done = run(*command(runner, lived.workspace / "plain.ipynb", out), home=tmp_path / "home", cwd=lived.workspace)
+def test_in_runners_that_name_no_file_it_plays_a_notice_names_the_variables_and_the_cell_below_fails(
+    lived, tmp_path, runner
+):
+    """Without a key, in an empty home: a model could not be asked."""
+    plain, out = lived.workspace / "plain.ipynb", tmp_path / "out.ipynb"
+    done = run(*command(runner, plain, out), home=tmp_path / "home", cwd=tmp_path)
     assert (done.returncode != 0) == (runner == "papermill"), done.stderr
+    *played, binds = map(data_of, prompts_of(out))
+    assert [*played, binds[:-1]] == list(map(data_of, prompts_of(plain)))
     assert MISSING in prompt_of(out)
     assert "kin-nb save NOTEBOOK.ipynb" in prompt_of(out)
     assert error_of(nbformat.read(out, as_version=4)["cells"][-1])["evalue"] == "name 'whole' is not defined"
 
 
+@pytest.mark.long
 def test_nbval_runs_none_of_it(lived, tmp_path):
     options = ["-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider"]
     done = run(*options, lived.workspace / "plain.ipynb", home=tmp_path / "home", cwd=lived.workspace)
@@ -81,7 +95,7 @@ def test_the_outputs_of_the_turn_are_as_they_were(lived):
         kernel.ok(LOAD)
         kernel.ok("%kin mode auto-approve")
         played = kernel.ok("%%kin --mode auto-approve\nBind whole.")
-    (before,) = lived.cells
+    before = lived.cells[-1]
     assert data_of(played)[:-1] == data_of(before)
     assert (
         shown(played).rpartition("\n")[2] == "  To make a notebook whose cells assign them: `kin-nb save plain.ipynb`"

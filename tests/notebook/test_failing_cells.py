@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
+from papermill import PapermillExecutionError, execute_notebook
 
 from kin_nb.core.records import RecordedCall, RecordedStep
 from kin_nb.replay.saving.build import ends_in_error, session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.headless import shown
-from tests.notebook.people import kin_nb_here, run
-from tests.notebook.recorded import live
+from tests.notebook.people import environment, kin_nb_here, run, standing_in
+from tests.notebook.recorded import executed, live
 from tests.unit.replay.sessions import recording, turn
 
 pytestmark = pytest.mark.kernel
@@ -93,10 +93,9 @@ def check_last_cell(path: Path) -> None:
     assert "".join(output.get("text", "") for output in last["outputs"]) == "21 1\n"
 
 
-def test_jupyter_execute_gets_through(saved, tmp_path):
-    script = Path(sys.executable).with_name("jupyter-execute")
-    done = run(script, saved, "--output", tmp_path / "ran.ipynb", home=tmp_path / "home", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_nbclient_gets_through(saved, tmp_path):
+    """Which `jupyter execute` and `jupyter nbconvert --execute` are."""
+    nbformat.write(executed(saved, tmp_path / "home"), tmp_path / "ran.ipynb")
     check_last_cell(tmp_path / "ran.ipynb")
 
 
@@ -111,11 +110,16 @@ def test_nbval_passes(saved, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+def papermill(notebook: Path, out: Path, **options: str) -> None:
+    """As the program calls it."""
+    with standing_in(environment(out.parent / "home"), out.parent):
+        execute_notebook(notebook, out, progress_bar=False, **options)
+
+
 def test_papermill_with_its_own_engine_runs_all_and_fails_for_the_users_cell_alone(saved, tmp_path):
     out = tmp_path / "ran.ipynb"
-    done = run("-m", "papermill", saved, out, home=tmp_path / "home", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "IndexError" in done.stderr
+    with pytest.raises(PapermillExecutionError, match="IndexError"):
+        papermill(saved, out)
     check_last_cell(out)
     nb = nbformat.read(out, as_version=4)
     failed = [
@@ -126,8 +130,7 @@ def test_papermill_with_its_own_engine_runs_all_and_fails_for_the_users_cell_alo
 
 def test_papermill_with_the_kin_engine_passes(saved, tmp_path):
     out = tmp_path / "ran.ipynb"
-    done = run("-m", "papermill", "--engine", "kin", saved, out, home=tmp_path / "home", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    papermill(saved, out, engine_name="kin")
     check_last_cell(out)
     nb = nbformat.read(out, as_version=4)
     (failing,) = [cell for cell in nb["cells"] if cell["id"] == "failing"]

@@ -173,6 +173,7 @@ def test_the_latex_compiles(notebook, tmp_path):
     assert "Missing character" not in (tmp_path / "out.log").read_text(errors="replace")
 
 
+@pytest.mark.long  # nbclient's ways: test_other_runners.py
 def test_nbconvert_that_executes_shows_the_session_again(tmp_path):
     """The program, from another directory, with no key: `jupyter nbconvert --execute`."""
     argv = ("-m", "nbconvert", "--to", "html", "--execute", QUICKSTART, "--output-dir", tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from kin_nb.replay.format.notebook_codec import raw_records
 from kin_nb.replay.format.output_records import raw_output_records
 from tests.model_server import ModelServer
 from tests.notebook.headless import LOAD, Headless, error_text, shown
-from tests.notebook.people import kin_nb_here, run
+from tests.notebook.people import kin_nb_here
 from tests.notebook.recorded import Lived, acting, data_of, living
 
 pytestmark = pytest.mark.kernel
@@ -64,24 +63,6 @@ def test_a_notebook_holds_the_records_of_all_its_sessions_and_each_is_gone_on_wi
         kernel.ok("%%kin --session other\nAnd?")
         assert conversation(lived) == ["First.", "Beside.", "And?"]
         assert error_text(kernel.run(NEW)).startswith("No saved answer"), "the notebook's own session plays on"
-
-
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="a kernel reads its runner's command there")
-@pytest.mark.parametrize("runner", ["jupyter execute", "papermill"])
-def test_what_only_a_front_end_saved_plays_in_runners_that_name_no_file(lived, tmp_path, runner):
-    """Without a key, in an empty home: a model could not be asked."""
-    path, out = lived.workspace / "plain.ipynb", tmp_path / "out.ipynb"
-    command = ["-m", "papermill", "-k", "python3", path, out]
-    if runner == "jupyter execute":
-        command = [Path(sys.executable).with_name("jupyter-execute"), path, "--output", out]
-    requests = len(lived.requests)
-    done = run(*command, home=tmp_path / "home", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown_then, shown_now = (
-        [data_of(cell) for cell in acting(nbformat.read(each, as_version=4)["cells"])] for each in (path, out)
-    )
-    assert shown_now == shown_then
-    assert len(lived.requests) == requests
 
 
 def test_what_only_a_front_end_saved_plays_and_asks_nobody(lived):

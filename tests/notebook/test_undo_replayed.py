@@ -32,7 +32,14 @@ def lived(tmp_path_factory) -> Lived:
 
 
 class TestPlayedAgain(PlayedAgain):
-    said = "^Every tool call and undo came out as recorded"
+    def test_the_tools_run_again_without_drift_and_the_cards_are_the_same(self, lived, tmp_path):
+        """The copy has the files of the conversation that stands."""
+        done, cells = run_again(lived.nb, lived, tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        assert re.search("^Every tool call and undo came out as recorded", done.stdout, re.MULTILINE), done.stdout
+        asked = {index for index, cell in enumerate(lived.nb["cells"]) if cell in acting(lived.nb["cells"])}
+        assert [cells[index] for index in asked] == [shown(lived.nb["cells"][index]) for index in asked]
+        assert cells[-1].strip() == str({"a.txt": "w\n", "b.txt": "one\n"})
 
 
 def _cells(kernel: Headless, server: ModelServer, workspace: Path) -> None:
@@ -83,12 +90,6 @@ def run_again(nb, lived: Lived, folder: Path) -> tuple[subprocess.CompletedProce
     done = replayed_with_tools(folder / "looking.ipynb", lived.before, folder / "out")
     executed = nbformat.read(folder / "out" / "looking.ipynb", as_version=4)
     return done, [shown(cell) for cell in executed["cells"]]
-
-
-def test_the_copy_has_the_files_of_the_conversation_that_stands(lived, tmp_path):
-    done, cells = run_again(lived.nb, lived, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert cells[-1].strip() == str({"a.txt": "w\n", "b.txt": "one\n"})
 
 
 def test_an_answer_that_was_asked_again_runs_in_its_last_form_alone(lived, tmp_path):
