@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,34 +18,67 @@ from tests.notebook.people import run as run_python
 pytestmark = pytest.mark.kernel
 
 
+@contextmanager
+def started(server: ModelServer, folder: Path) -> Iterator[LiveKernel]:
+    write_config(folder / "kin-home", server)
+    environment = {"KIN_HOME": str(folder / "kin-home"), "IPYTHONDIR": str(folder / "ipython")}
+    root = Path(__file__).parents[2]
+    live = LiveKernel([root], environment, subshells=False, module="kin_nb.notebook.kernel", cwd=folder)
+    try:
+        yield live
+    finally:
+        live.close()
+
+
 @pytest.fixture
 def kin(model_server: ModelServer, tmp_path: Path) -> Iterator[LiveKernel]:
-    write_config(tmp_path / "kin-home", model_server)
-    environment = {"KIN_HOME": str(tmp_path / "kin-home"), "IPYTHONDIR": str(tmp_path / "ipython")}
-    root = Path(__file__).parents[2]
-    live = LiveKernel([root], environment, subshells=False, module="kin_nb.notebook.kernel", cwd=tmp_path)
-    yield live
-    live.close()
+    """A kernel of the test's own, which saves what it ran."""
+    with started(model_server, tmp_path) as live:
+        yield live
 
 
-def test_what_code_runs_is_python_and_so_is_what_a_front_end_runs_silently(kin, model_server):
-    run(kin, "%%python\nget_ipython().run_cell('x = 40')")
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    """Of `shared`."""
+    with ModelServer.start() as server:
+        yield server
+        assert server.violations == []
+
+
+@pytest.fixture(scope="module")
+def shared(server: ModelServer, tmp_path_factory) -> Iterator[LiveKernel]:
+    """A kernel of all tests here that do not save. Each asks in cells of its own."""
+    with started(server, tmp_path_factory.mktemp("shared")) as live:
+        yield live
+
+
+def ask(nb: LiveKernel, server: ModelServer, prompt: str, answer: str) -> None:
+    server.enqueue(answer)
+    cell = nb.run(prompt, cell=f"asked-{len(server.requests)}")
+    assert nb.done(cell)["content"]["status"] == "ok"
+    assert answer in shown(nb, cell)
+
+
+def test_what_code_runs_is_python_and_so_is_what_a_front_end_runs_silently(shared, server):
+    asked = len(server.requests)
+    run(shared, "%%python\nget_ipython().run_cell('x = 40')")
     content = {"code": "x += 2", "silent": True, "store_history": False, "user_expressions": {}, "allow_stdin": False}
-    assert kin.ask("execute_request", content)["content"]["status"] == "ok"
-    assert kin.text(run(kin, "%%python\nprint(x)")) == "42\n"
-    assert model_server.requests == []
+    assert shared.ask("execute_request", content)["content"]["status"] == "ok"
+    assert shared.text(run(shared, "%%python\nprint(x)")) == "42\n"
+    assert len(server.requests) == asked
 
 
-def test_the_history_keeps_what_was_typed(kin, model_server):
-    model_server.enqueue("Here.")
-    for cell in ("Where is `it`?", "%%python\nx = 1", "!true", "/mode"):
-        run(kin, cell)
-    assert kin.text(run(kin, "%history")) == "Where is `it`?\n%%python\nx = 1\n!true\n/mode\n%history\n"
+def test_the_history_keeps_what_was_typed(shared, server):
+    ask(shared, server, "Where is `it`?", "Here.")
+    for cell in ("%%python\nx = 1", "!true", "/mode"):
+        run(shared, cell)
+    history = shared.text(run(shared, "%history"))
+    assert f"\n{history}".endswith("\nWhere is `it`?\n%%python\nx = 1\n!true\n/mode\n%history\n")
 
 
-def test_an_error_in_python_is_pythons(kin):
-    cell = kin.run("%%python\n1 / 0")
-    assert kin.done(cell)["content"]["ename"] == "ZeroDivisionError"
+def test_an_error_in_python_is_pythons(shared):
+    cell = shared.run("%%python\n1 / 0")
+    assert shared.done(cell)["content"]["ename"] == "ZeroDivisionError"
 
 
 def test_a_session_whose_file_is_not_known_is_saved_from_what_was_run_and_replays(kin, model_server, tmp_path):
@@ -59,7 +93,9 @@ def test_a_session_whose_file_is_not_known_is_saved_from_what_was_run_and_replay
     assert done.returncode == 0, done.stderr
 
 
-def test_a_notebook_whose_file_is_known_is_saved_and_passes_its_own_checks(kin, model_server, tmp_path):
+@pytest.fixture
+def saved(kin, model_server, tmp_path) -> Path:
+    """By the kernel of a notebook whose file is known."""
     path = tmp_path / "chat.ipynb"
     kernelspec = {"name": "kin", "display_name": "Kin", "language": "python"}
     path.write_text(
@@ -71,32 +107,38 @@ def test_a_notebook_whose_file_is_known_is_saved_and_passes_its_own_checks(kin, 
     for number, cell in enumerate(("Hello?", "Once more?", "/undo"), 1):
         assert kin.done(kin.run(cell, cell=f"cell-{number}"))["content"]["status"] == "ok"
     assert "Saved" in shown(kin, run(kin, "/save"))
-    saved = tmp_path / "chat.kin.ipynb"
+    return tmp_path / "chat.kin.ipynb"
+
+
+def test_a_notebook_whose_file_is_known_is_saved_and_replays(saved, tmp_path):
     done = kin_nb_here("replay", saved, home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.long  # in every run: the examples, and notebook/test_failing_cells.py
+def test_a_notebook_whose_file_is_known_is_saved_and_passes_nbval(saved, tmp_path):
     nbval = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", "--nbval", saved)
     done = run_python(*nbval, home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_loading_what_is_loaded_says_nothing_and_leaves_the_session(kin, model_server):
-    model_server.enqueue("Hello from the model.")
-    run(kin, "Hello?")
-    assert kin.of(run(kin, "%load_ext kin_nb"))[-1]["msg_type"] == "status"
-    assert kin.text(run(kin, "%load_ext kin_nb")) == ""
-    assert "Hello from the model." in shown(kin, run(kin, "/last"))
+def test_loading_what_is_loaded_says_nothing_and_leaves_the_session(shared, server):
+    ask(shared, server, "Hello?", "Hello from the model.")
+    assert shared.of(run(shared, "%load_ext kin_nb"))[-1]["msg_type"] == "status"
+    assert shared.text(run(shared, "%load_ext kin_nb")) == ""
+    assert "Hello from the model." in shown(shared, run(shared, "/last"))
 
 
 @pytest.mark.parametrize("word", ["exit", "quit()\n"])
-def test_in_a_notebook_exit_is_no_prompt_and_says_how_to_stop(kin, model_server, word):
-    assert "Kernel > Shut Down" in shown(kin, run(kin, word))
-    assert kin.text(run(kin, "%%python\nprint(6 * 7)")) == "42\n"
-    assert model_server.requests == []
+def test_in_a_notebook_exit_is_no_prompt_and_says_how_to_stop(shared, server, word):
+    asked = len(server.requests)
+    assert "Kernel > Shut Down" in shown(shared, run(shared, word))
+    assert shared.text(run(shared, "%%python\nprint(6 * 7)")) == "42\n"
+    assert len(server.requests) == asked
 
 
-def test_a_prompt_that_begins_with_exit_is_one(kin, model_server):
-    model_server.enqueue("It ends the loop.")
-    assert "It ends the loop." in shown(kin, run(kin, "exit the loop earlier?"))
+def test_a_prompt_that_begins_with_exit_is_one(shared, server):
+    ask(shared, server, "exit the loop earlier?", "It ends the loop.")
 
 
 def test_a_hint_about_changed_code_is_shown_live_saved_and_played(kin, model_server, tmp_path):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -222,7 +223,7 @@ def test_in_a_terminal_too_a_prompt_is_typed_line_by_line_to_the_letter(model_se
 
 
 @pytest.fixture
-def kin_kernel(model_server: ModelServer, tmp_path: Path):
+def kin_kernel(model_server: ModelServer, tmp_path: Path) -> Iterator[LiveKernel]:
     """The kernel of the kernelspec "Kin"."""
     write_config(tmp_path / "kin-home", model_server)
     environment = {"KIN_HOME": str(tmp_path / "kin-home"), "IPYTHONDIR": str(tmp_path / "ipython")}
@@ -231,7 +232,7 @@ def kin_kernel(model_server: ModelServer, tmp_path: Path):
     live.close()
 
 
-def test_in_the_kin_kernel_a_cell_is_a_prompt(kin_kernel, model_server):
+def test_in_the_kin_kernel_a_cell_is_a_prompt_that_reaches_the_model_to_the_letter(kin_kernel, model_server):
     model_server.enqueue("Hello from the model.")
     assert "Hello from the model." in shown(kin_kernel, run(kin_kernel, "Say `hello`, {please}?"))
     assert model_server.requests[0]["messages"][-1]["content"] == "Say `hello`, {please}?"
@@ -240,9 +241,6 @@ def test_in_the_kin_kernel_a_cell_is_a_prompt(kin_kernel, model_server):
     run(kin_kernel, "%%python\nx = 1 + 2")
     assert kin_kernel.text(run(kin_kernel, "%%python\nprint(x)")) == "3\n"
     assert len(model_server.requests) == 1
-
-
-def test_in_the_kin_kernel_too_a_prompt_reaches_the_model_to_the_letter(kin_kernel, model_server):
     for prompt in LETTERS:
         model_server.enqueue("Yes.")
         run(kin_kernel, prompt)

@@ -43,7 +43,17 @@ def ran(tmp_path: Path) -> list[str]:
     return sorted(path.stem for path in tmp_path.glob("*.ran"))
 
 
-def test_no_module_of_the_workspace_is_imported_for_kin_nb(kernel, model_server, tmp_path):
+def assert_unloading_leaves_no_finder(kernel: LiveKernel) -> None:
+    magic = "%%python\n" if kernel.ask("kernel_info_request", {})["content"]["implementation"] == "kin" else ""
+    find = "import sys\nprint(sum('kin_nb' in type(finder).__module__ for finder in sys.meta_path))"
+    unload = "from kin_nb import unload_ipython_extension as unload\nunload(get_ipython())\n"
+    assert kernel.text(run(kernel, f"{magic}{find}")) == "1\n"
+    assert kernel.text(run(kernel, f"{magic}{unload}{find}")) == "0\n"
+
+
+def test_kin_nb_imports_no_module_of_the_workspace_and_code_that_the_agent_runs_may(
+    kernel, model_server, workspace, tmp_path
+):
     run(kernel, "%load_ext kin_nb")
     assert ran(tmp_path) == []
     run(kernel, "%kin help")
@@ -53,8 +63,15 @@ def test_no_module_of_the_workspace_is_imported_for_kin_nb(kernel, model_server,
     )
     model_server.enqueue("**Done.**\n\n```python\nx = 1\n```")
     run(kernel, "%%kin\nLook around.")
+    (workspace / "mine.py").write_text("import helper\nx = helper.x\n")
+    (workspace / "helper.py").write_text("x = 'from the workspace'\n")
+    model_server.enqueue(calls=[tool_call("python", code="import mine\nprint(mine.x)")])
+    model_server.enqueue("Done.")
+    run(kernel, "%%kin\nImport mine.")
+    assert "from the workspace" in model_server.requests[-1]["messages"][-1]["content"]
     run(kernel, "%kin save out.ipynb")
     assert ran(tmp_path) == []
+    assert_unloading_leaves_no_finder(kernel)
     saved = json.loads((tmp_path / "workspace" / "out.ipynb").read_text())
     assert "Done." in json.dumps(saved)
 
@@ -70,24 +87,3 @@ def test_the_users_own_imports_are_as_everywhere(kernel, workspace):
     after = run(kernel, f"{magic}import sniffio, mine\nprint(sniffio.x, mine.x)")
     assert kernel.text(before) == "from the workspace\n"
     assert kernel.text(after) == "from the workspace from the workspace\n"
-
-
-def test_code_that_the_agent_runs_in_the_kernel_imports_as_the_user_does(kernel, model_server, workspace):
-    (workspace / "mine.py").write_text("import helper\nx = helper.x\n")
-    (workspace / "helper.py").write_text("x = 'from the workspace'\n")
-    run(kernel, "%load_ext kin_nb")
-    run(kernel, "%kin mode auto-approve")
-    model_server.enqueue(calls=[tool_call("python", code="import mine\nprint(mine.x)")])
-    model_server.enqueue("Done.")
-    run(kernel, "%%kin\nImport it.")
-    assert "from the workspace" in model_server.requests[-1]["messages"][-1]["content"]
-
-
-def test_unloading_leaves_no_finder(kernel):
-    magic = "%%python\n" if kernel.ask("kernel_info_request", {})["content"]["implementation"] == "kin" else ""
-    find = f"{magic}import sys\nprint(sum('kin_nb' in type(finder).__module__ for finder in sys.meta_path))"
-    run(kernel, "%load_ext kin_nb")
-    loaded = run(kernel, find)
-    unload = "from kin_nb import unload_ipython_extension as unload\nunload(get_ipython())\n"
-    unloaded = run(kernel, f"{magic}{unload}{find.removeprefix(magic)}")
-    assert (kernel.text(loaded), kernel.text(unloaded)) == ("1\n", "0\n")
