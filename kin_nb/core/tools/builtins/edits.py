@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from heapq import nlargest
 
 from kin_nb.core.redaction import SECRET
 from kin_nb.core.text import listed
@@ -21,6 +22,8 @@ _LONGEST_LINE = 200
 """Characters of a line that are compared."""
 _MOST_LINES = 3_000
 """Lines of the file that are compared one by one if none equals a wanted line."""
+_TRIED_LINES = 3
+"""Wanted lines, the longest ones, that are searched for a similar one if none equals a line of the file."""
 _COMMON = 50
 """A line that occurs more often in the file does not help to find the place."""
 _SPARE = 3
@@ -100,12 +103,15 @@ def _first(lines: list[str]) -> Iterator[str]:
 
 
 def _closest(lines: list[str], wanted: list[str]) -> _Match:
-    places = [_fitted(lines, wanted, max(0, start)) for start in _starts(lines, wanted)]
+    places = [_fitted(lines, wanted, start) for start in _starts(lines, wanted)]
     return max(places, key=lambda place: (place.share, -place.start), default=_Match(0, 0, 0.0))
 
 
 def _starts(lines: list[str], wanted: list[str]) -> list[int]:
-    """A few candidate places: those with most equal lines, otherwise those where one line is similar."""
+    """A few candidate places: those with most equal lines, otherwise those where one of the longest lines is similar.
+
+    A place is the line of the file that belongs to the first wanted line; negative if wanted lines come before the file's first.
+    """
     places: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
         places.setdefault(line, []).append(index)
@@ -116,30 +122,38 @@ def _starts(lines: list[str], wanted: list[str]) -> list[int]:
             votes.update(index - offset for index in found)
     if votes:
         return [start for start, _ in votes.most_common(5)]
-    offset, longest = max(enumerate(wanted), key=lambda entry: len(entry[1]))
     some = {line[:_LONGEST_LINE]: indexes[0] for line, indexes in list(places.items())[:_MOST_LINES] if line}
-    alike = difflib.get_close_matches(longest[:_LONGEST_LINE], some, n=3, cutoff=_MIN_SIMILARITY)
-    return [some[line] - offset for line in alike]
+    starts: dict[int, None] = {}
+    for offset, line in nlargest(_TRIED_LINES, enumerate(wanted), key=lambda entry: len(entry[1])):
+        alike = difflib.get_close_matches(line[:_LONGEST_LINE], some, n=3, cutoff=_MIN_SIMILARITY)
+        starts |= dict.fromkeys(some[other] - offset for other in alike)
+    return list(starts)
 
 
 def _fitted(lines: list[str], wanted: list[str], start: int) -> _Match:
-    """The best match around `start`, which may have a few lines more or fewer than `wanted`."""
-    exact = _Match(start, min(len(lines), start + len(wanted)), _share(lines[start : start + len(wanted)], wanted))
+    """The best match around `start` (as in `_starts`), which may have a few lines more or fewer than `wanted`."""
+    first, end, missing = max(0, start), min(len(lines), start + len(wanted)), max(0, -start)
+    exact = _Match(first, end, _share(lines[first:end], wanted, missing))
     begin = max(0, start - _SPARE)
     region = lines[begin : start + len(wanted) + _SPARE]
     codes = difflib.SequenceMatcher(None, wanted, region).get_opcodes()
     if not any(code[0] == "equal" for code in codes):
         return exact
-    first, last = codes[0], codes[-1]
-    before, after = (0 if code[0] == "equal" else (code[4] - code[3]) - (code[2] - code[1]) for code in (first, last))
+    ends = codes[0], codes[-1]
+    before, after = (0 if code[0] == "equal" else (code[4] - code[3]) - (code[2] - code[1]) for code in ends)
     low, high = max(0, before), len(region) - max(0, after)
     trimmed = _Match(begin + low, begin + high, _share(region[low:high], wanted))
     return max(trimmed, exact, key=lambda place: place.share)
 
 
-def _share(lines: list[str], wanted: list[str]) -> float:
-    """Similarity weighted by characters, so that a missing blank line weighs little. Unmatched lines count as different."""
-    alike = total = 0.0
+def _share(lines: list[str], wanted: list[str], missing: int = 0) -> float:
+    """Similarity weighted by characters, so that a missing blank line weighs little. Unmatched lines count as different.
+
+    `missing`: the first wanted lines, which would come before the file's first line. They count half, so that they do not hide
+    the others.
+    """
+    alike, total = 0.0, sum((min(len(line), _LONGEST_LINE) + 1) / 2 for line in wanted[:missing])
+    wanted = wanted[missing:]
     for _, i1, i2, j1, j2 in difflib.SequenceMatcher(None, wanted, lines).get_opcodes():
         for offset in range(max(i2 - i1, j2 - j1)):
             a = wanted[i1 + offset][:_LONGEST_LINE] if i1 + offset < i2 else ""
