@@ -97,7 +97,7 @@ def test_a_damaged_content_is_none(store):
     assert store.get(sha) is None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4))])
 def test_after_a_kill_every_content_that_is_there_is_whole_and_what_was_seen_is_right(root, seed):
     for number in range(40):
         (root / f"{number}.txt").write_text(f"{number}\n" * 1000)

@@ -195,7 +195,7 @@ async def problems(
     return found
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("replies", "streaming"), [(STREAMS, True), (WHOLE, False)], ids=["stream", "whole"])
 async def test_odd_values_are_a_reply_or_a_backend_error(subtests, replies, streaming, every):
     """`every`: each odd value takes every n-th place, each value other ones."""

@@ -65,22 +65,24 @@ def test_the_reason_names_the_part_that_decides():
     assert danger("curl x -o a.sh; ./a.sh", ROOT, ENVIRONMENT) == why
 
 
-def test_a_line_that_multiplies_itself_is_read_to_an_end(subtests):
+@pytest.mark.parametrize("size", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_a_line_that_multiplies_itself_is_read_to_an_end(subtests, size):
+    """What would grow with a power of `size` does not."""
     for number, command in enumerate(
         [
-            "x=a;" + "x=$x$x;" * 8_000,
+            "x=a;" + "x=$x$x;" * size,
             "".join(f"f{i}() {{ f{i + 1} a; f{i + 1} a; f{i + 1} a; }};" for i in range(40)) + "f0 x",
-            "f() { f a; g; }; g() { f a; g b; f c; };" + "f x;g y;" * 3_000,
+            "f() { f a; g; }; g() { f a; g b; f c; };" + "f x;g y;" * (size // 3),
             "for a in " + "1 " * 60 + ";do echo " + "$(echo $a " * 30 + ")" * 30,
-            "cat f > f;sh f;" * 3_000,
-            "a='eval $a;eval $a;eval $a';" + "eval $a;" * 1_000,
-            "sh -s | " * 5_000 + "python -",
-            "rm -rf " + "{a,b}" * 5_000,
-            "echo " + "/a " * 9_000 + " | " + "xargs -I{} " * 50 + "{} " * 500,
-            "find a b c " + "-exec find {} {} {} " * 2_000,
-            "{ a;" * 4_000 + "} | sh;" * 4_000,
-            "env -C / " * 5_000 + "ls",
-            "${x:-" * 5_000 + "$(( " * 5_000,
+            "cat f > f;sh f;" * (size // 3),
+            "a='eval $a;eval $a;eval $a';" + "eval $a;" * (size // 10),
+            "sh -s | " * (size // 2) + "python -",
+            "rm -rf " + "{a,b}" * (size // 2),
+            "echo " + "/a " * size + " | " + "xargs -I{} " * 50 + "{} " * 500,
+            "find a b c " + "-exec find {} {} {} " * (size // 5),
+            "{ a;" * (size // 2) + "} | sh;" * (size // 2),
+            "env -C / " * (size // 2) + "ls",
+            "${x:-" * (size // 2) + "$(( " * (size // 2),
         ]
     ):
         with subtests.test(number=number):
@@ -92,6 +94,6 @@ def test_no_line_made_by_chance_breaks_the_reader():
     pieces = sorted(
         {word for command, _ in ROWS for word in command.split(" ")} | set("(){}'\"\\`$;&|<>\n #~*=+[]!é\t")
     )
-    for _ in range(3_000):
+    for _ in range(1_000):
         line = "".join(chance.choice(pieces) + chance.choice(("", " ")) for _ in range(chance.randint(1, 30)))
         danger(line, ROOT, ENVIRONMENT)

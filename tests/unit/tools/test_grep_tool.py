@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins import grep as grep_module
 from kin_nb.core.tools.builtins import grep_fallback, grep_output
-from kin_nb.core.tools.builtins.grep import Grep
+from kin_nb.core.tools.builtins.grep import Grep, GrepResult
 from kin_nb.core.tools.builtins.grep_output import Matches
 
-PROGRAMS = [
-    pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")),
-    "program",
-    "here",
-]
+RIPGREP = shutil.which("rg")
 
 
-@pytest.fixture(params=PROGRAMS)
-def grep(request, tmp_path: Path, monkeypatch) -> Grep:
-    if request.param != "rg":
-        monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
-    if request.param == "program":
-        monkeypatch.setattr(grep_module, "search_in_process", lambda *_: False)
-    return Grep.from_config(BaseToolConfig(workdir=tmp_path))
+class EachSearch:
+    """The tool, asked once per way to search: ripgrep where it is installed, a program of ours, and this process."""
+
+    def __init__(self, workdir: Path) -> None:
+        self.tool = Grep.from_config(BaseToolConfig(workdir=workdir))
+        self.to_model = self.tool.to_model
+
+    async def results(self, **args: Any) -> list[GrepResult | str]:
+        """The result of each way, or the text of its error."""
+        found: list[GrepResult | str] = []
+        for way in ("ripgrep", "program", "process"):
+            if way == "ripgrep" and not RIPGREP:
+                continue
+            with pytest.MonkeyPatch.context() as patch:
+                if way != "ripgrep":
+                    patch.setattr(grep_module, "_RIPGREP", "no such program")
+                if way == "program":
+                    patch.setattr(grep_module, "search_in_process", lambda *_: False)
+                try:
+                    found.append(await self.tool.invoke(**args))
+                except ToolError as error:
+                    found.append(str(error))
+        return found
+
+    async def invoke(self, **args: Any) -> GrepResult:
+        """The result, which is the same in each way. Raises ToolError where each of them does."""
+        first, *others = await self.results(**args)
+        assert others == [first] * len(others)
+        if isinstance(first, str):
+            raise ToolError(first)
+        return first
+
+
+@pytest.fixture
+def grep(tmp_path: Path) -> EachSearch:
+    return EachSearch(tmp_path)
 
 
 @pytest.fixture
@@ -43,7 +70,7 @@ def put(root: Path, *paths: str, text: str = "needle\n") -> None:
         (root / path).write_text(text)
 
 
-async def lines(grep: Grep, pattern: str = "needle", **args) -> list[str]:
+async def lines(grep: Grep | EachSearch, pattern: str = "needle", **args) -> list[str]:
     return (await grep.invoke(pattern=pattern, **args)).matches.split("\n")
 
 
@@ -278,7 +305,8 @@ async def test_lines_are_found_again_however_the_file_is_written(subtests, grep,
         with subtests.test(what=what):
             (tmp_path / "a").write_bytes(content)
             (tmp_path / "b").write_text("needle\n")
-            assert [line.replace("\ufeff", "") for line in await lines(grep)] == [*expected, "b:1:needle"]
+            for result in await grep.results(pattern="needle"):  # ripgrep does not show the mark
+                assert result.matches.replace("\ufeff", "").split("\n") == [*expected, "b:1:needle"]
 
 
 @pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")
@@ -291,10 +319,10 @@ async def test_utf_16_with_a_mark_is_read_as_ripgrep_does(tmp_path, order):
 
 async def test_a_file_that_changed_during_the_search_is_left_out_with_a_note(grep, tmp_path, monkeypatch):
     put(tmp_path, "a", "b")
-    confirm = Matches.leave_out_unconfirmed
+    confirm, changes = Matches.leave_out_unconfirmed, itertools.count(1)
 
     def changed(found: Matches) -> None:
-        put(tmp_path, "a", text="other\nneedle\n")
+        put(tmp_path, "a", text="other\n" * next(changes) + "needle\n")
         confirm(found)
 
     monkeypatch.setattr(Matches, "leave_out_unconfirmed", changed)
@@ -317,9 +345,9 @@ async def test_a_pattern_like_an_option_is_a_pattern(grep, tmp_path):
 
 async def test_a_search_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
-    monkeypatch.setattr(grep_module, "SECONDS", 1)
+    monkeypatch.setattr(grep_module, "SECONDS", 0.3)
     put(tmp_path, "a", text="a" * 60 + "\n")
-    with pytest.raises(ToolError, match="more than 1 s"):
+    with pytest.raises(ToolError, match=r"more than 0\.3 s"):
         await Grep.from_config(BaseToolConfig(workdir=tmp_path)).invoke(pattern="(a+)+b")
 
 
@@ -415,7 +443,18 @@ async def test_a_broken_glob_is_an_error_that_says_so(subtests, grep, tmp_path):
                 await grep.invoke(pattern="needle", glob=glob)
 
 
-async def test_an_expression_that_backtracks_without_end_is_stopped_at_its_line(no_ripgrep, tmp_path):
+def fallback_with(old: str, new: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search with a copy of the program in which a limit is shorter."""
+    source, place = Path(grep_fallback.__file__).read_text(), "str(Path(__file__).resolve().parents[4])"
+    assert old in source
+    assert place in source
+    program = folder / "grep_fallback.py"
+    program.write_text(source.replace(old, new).replace(place, repr(str(Path(grep_module.__file__).parents[4]))))
+    monkeypatch.setattr(grep_module, "_FALLBACK", program)
+
+
+async def test_an_expression_that_backtracks_without_end_is_stopped_at_its_line(no_ripgrep, tmp_path, monkeypatch):
+    fallback_with("LINE_SECONDS = 2", "LINE_SECONDS = 0.2", tmp_path.parent, monkeypatch)
     put(tmp_path, "a.py", text="aaab\n")
     put(tmp_path, "b.py", text="x\n" * 3 + "a" * 60 + "b\n")
     with pytest.raises(ToolError) as raised:
@@ -425,11 +464,7 @@ async def test_an_expression_that_backtracks_without_end_is_stopped_at_its_line(
 
 
 async def test_the_processor_time_of_a_search_is_limited(no_ripgrep, tmp_path, monkeypatch):
-    program = tmp_path.parent / "grep_fallback.py"
-    place = repr(str(Path(grep_module.__file__).parents[4]))
-    source = Path(grep_fallback.__file__).read_text().replace("CPU_SECONDS = 60", "CPU_SECONDS = 1")
-    program.write_text(source.replace("str(Path(__file__).resolve().parents[4])", place))
-    monkeypatch.setattr(grep_module, "_FALLBACK", program)
+    fallback_with("CPU_SECONDS = 60", "CPU_SECONDS = 1", tmp_path.parent, monkeypatch)
     put(tmp_path, "a.py", text=("a" * 22 + "b\n") * 100)
     with pytest.raises(ToolError, match="The search took more than 60 s"):
         await no_ripgrep.invoke(pattern="(a+)+$")

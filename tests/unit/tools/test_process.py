@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -43,25 +44,24 @@ LEFT_BEHIND = [
     name for name in SHAPES if name in {"orphaned", "nohup", "setsid", "setsid and orphaned", "stopped", "a daemon"}
 ]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux has subreapers and /proc")
-shapes = pytest.mark.parametrize("command", list(SHAPES.values()), ids=list(SHAPES))
-left_behind = pytest.mark.parametrize("command", [SHAPES[name] for name in LEFT_BEHIND], ids=LEFT_BEHIND)
 
 DRIVER = """
 import asyncio, os, sys, time
 from pathlib import Path
 from kin_nb.core.processes.supervised import run_process
 
+async def run(folder, command):
+    await run_process(["bash", "-c", command], cwd=folder, environment=os.environ, seconds=300, sink=lambda _: False)
+
 async def main():
-    argv = ["bash", "-c", sys.argv[1]]
-    call = run_process(argv, cwd=Path.cwd(), environment=os.environ, seconds=300, sink=lambda _: False)
-    if len(sys.argv) == 2:
-        await call
-    call = asyncio.create_task(call)
-    pid = await asyncio.to_thread(Path("ready").read_text)
-    if (fork := os.fork()) == 0:
-        time.sleep(300)
-    Path("forked").write_text(f"{pid.strip()} {fork}")
-    await call
+    forks, *words = sys.argv[1:]
+    calls = asyncio.gather(*(run(Path(folder), command) for folder, command in zip(words[::2], words[1::2])))
+    if forks == "forks":
+        pid = await asyncio.to_thread(Path("ready").read_text)
+        if (fork := os.fork()) == 0:
+            time.sleep(300)
+        Path("forked").write_text(f"{pid.strip()} {fork}")
+    await calls
 
 asyncio.run(main())
 """
@@ -83,24 +83,36 @@ async def read_pid(ready: Path) -> int:
     return await asyncio.to_thread(pid_in, ready)
 
 
-def driver(folder: Path, *words: str) -> subprocess.Popen[bytes]:
-    """A process that runs a command."""
-    argv = [sys.executable, "-W", "ignore", "-c", DRIVER, *words]  # 3.12 warns of a fork that has threads
+def driver(folder: Path, commands: dict[str, str], forks: str = "") -> subprocess.Popen[bytes]:
+    """A process that runs commands, each in a folder; it forks before it waits for them if `forks` is "forks"."""
+    words = [word for pair in commands.items() for word in pair]
+    argv = [sys.executable, "-W", "ignore", "-c", DRIVER, forks, *words]  # 3.12 warns of a fork that has threads
     return subprocess.Popen(argv, cwd=folder, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
 
 
-@shapes
-def test_what_a_killed_process_was_running_ends(tmp_path, ready, command):
-    with driver(tmp_path, command) as process:
-        pid = pid_in(ready)
+def folders(root: Path, names: Iterable[str]) -> dict[str, Path]:
+    """A folder for each command, in which `ready` is a pipe."""
+    made = {name: root / name.replace(" ", "-") for name in names}
+    for folder in made.values():
+        folder.mkdir()
+        os.mkfifo(folder / "ready")
+    return made
+
+
+def test_what_a_killed_process_was_running_ends(subtests, tmp_path):
+    places = folders(tmp_path, SHAPES)
+    with driver(tmp_path, {str(places[name]): command for name, command in SHAPES.items()}) as process:
+        pids = {name: pid_in(folder / "ready") for name, folder in places.items()}
         process.kill()
-    assert has_ended(pid)
+    for name, pid in pids.items():
+        with subtests.test(name=name):
+            assert has_ended(pid)
 
 
 def test_it_ends_although_a_fork_of_the_killed_process_lives_on(tmp_path, ready):
     """Such as a worker of multiprocessing: it holds copies of all descriptors."""
     os.mkfifo(tmp_path / "forked")
-    with driver(tmp_path, f"sh -c '{WAITING}'", "and forks") as process:
+    with driver(tmp_path, {".": f"sh -c '{WAITING}'"}, "forks") as process:
         pid, fork = (int(word) for word in words_in(tmp_path / "forked"))
         process.kill()
     try:
@@ -110,14 +122,15 @@ def test_it_ends_although_a_fork_of_the_killed_process_lives_on(tmp_path, ready)
         os.kill(fork, signal.SIGKILL)
 
 
-@shapes
-async def test_cancelling_ends_all_of_it(tmp_path, ready, command):
-    call = asyncio.create_task(run(command, tmp_path))
-    pid = await read_pid(ready)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert not psutil.pid_exists(pid)
+async def test_cancelling_ends_all_of_it(subtests, tmp_path):
+    for name, folder in folders(tmp_path, SHAPES).items():
+        with subtests.test(name=name):
+            call = asyncio.create_task(run(SHAPES[name], folder))
+            pid = await read_pid(folder / "ready")
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert not psutil.pid_exists(pid)
 
 
 @linux
@@ -139,14 +152,16 @@ async def test_cancelling_again_kills_and_leaves_no_descriptor_watched(tmp_path,
     assert not loop.remove_reader(watched[0])  # a later command may get a descriptor of that number
 
 
-@left_behind
-async def test_what_is_still_running_at_the_end_is_ended_and_named(tmp_path, ready, command):
-    call = asyncio.create_task(run(command.replace("; sleep 300", "").replace("& sleep 300", "& sleep 0"), tmp_path))
-    pid = await read_pid(ready)
-    ended = await call
-    assert (ended.exit_code, ended.timed_out, ended.remains) == (0, False, ())
-    assert len(ended.swept) == 1
-    assert not psutil.pid_exists(pid)
+async def test_what_is_still_running_at_the_end_is_ended_and_named(subtests, tmp_path):
+    for name, folder in folders(tmp_path, LEFT_BEHIND).items():
+        with subtests.test(name=name):
+            command = SHAPES[name].replace("; sleep 300", "").replace("& sleep 300", "& sleep 0")
+            call = asyncio.create_task(run(command, folder))
+            pid = await read_pid(folder / "ready")
+            ended = await call
+            assert (ended.exit_code, ended.timed_out, ended.remains) == (0, False, ())
+            assert len(ended.swept) == 1
+            assert not psutil.pid_exists(pid)
 
 
 @linux
