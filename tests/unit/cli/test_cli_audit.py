@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +12,6 @@ import pytest
 from kin_nb.core.safety.audit import AuditEntry, AuditLog
 from kin_nb.core.safety.policies import CHAIN
 from tests.model_server import tool_call
-from tests.notebook.people import environment
 from tests.table import each_row
 from tests.unit.cli.conftest import EDIT, LOOK, session_ids
 
@@ -145,17 +141,6 @@ def test_a_folder_in_its_place_is_an_error_with_its_name(kin, path):
     done = kin("audit")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"{path} cannot be read: Is a directory.\n"
-
-
-def test_a_reader_that_leaves_early_is_no_failure_to_complain_about(home, workspace, three):
-    read, write = os.pipe()
-    os.close(read)
-    argv = [sys.executable, "-m", "kin_nb.cli", "audit"]
-    with os.fdopen(write, "w") as broken:
-        done = subprocess.run(
-            argv, cwd=workspace, env=environment(home), stdout=broken, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert done.stderr == ""
 
 
 def test_a_policy_is_shown_in_words(kin, path):

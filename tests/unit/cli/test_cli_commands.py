@@ -73,7 +73,6 @@ def test_redo_after_an_undo_of_another_process(kin, workspace, first):
 def test_last_and_save(kin, workspace, first):
     assert "Changed." in kin("run", "-p", "/last", "--continue").stdout
     assert kin("run", "-p", "/save out", "--continue").returncode == 0
-    assert kin("replay", workspace / "out.ipynb").returncode == 0
     assert kin("run", "-p", "/save out.json", "--continue").returncode == 0
     assert kin("run", "-p", "/load out.ipynb").stdout.startswith("Loaded out.ipynb: 1 turn")
 

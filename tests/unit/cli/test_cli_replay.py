@@ -80,14 +80,6 @@ def test_options_that_cannot_be_combined_are_wrong_usage(kin, options):
     assert WRONG[options] in done.stderr
 
 
-def test_an_error_outweighs_drift(save, kin):
-    save("drift.ipynb", "print(2)", "1\n")
-    both = kin("replay", "gone.ipynb", "drift.ipynb", "--output-dir", "out")
-    assert both.returncode == 1
-    assert "cell 3: differs" in both.stdout
-    assert "1 drift, 1 failed" in both.stdout
-
-
 def test_rules_of_ones_own_say_what_may_differ_and_a_bad_one_stops_before_anything_runs(save, kin, workspace):
     save("a.ipynb", "print('build 2')", "build 1\n")
     (workspace / "mine.toml").write_text("[[rule]]\nname = 'n'\ndescription = 'the number'\npattern = 'build [0-9]+'\n")

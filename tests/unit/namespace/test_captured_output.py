@@ -22,6 +22,7 @@ def test_of_a_line_that_was_written_over_the_last_state_stays(text, shown):
     assert terminal_text(text) == shown
 
 
+@each_row("size", [400_000], long=[4_000_000])
 @each_row("piece", ["x", "x\r", "\r", "\n", "\x1b[", "\r\n"])
-def test_a_line_of_millions_of_characters_is_read_to_its_end(piece):
-    assert terminal_text(piece * (4_000_000 // len(piece)) + "\nend\n").endswith("end\n")
+def test_a_line_of_millions_of_characters_is_read_to_its_end(piece, size):
+    assert terminal_text(piece * (size // len(piece)) + "\nend\n").endswith("end\n")

@@ -286,6 +286,7 @@ def laid(version: str) -> dict:
     return tool_call("python", code=f"lay({version!r})")
 
 
+@pytest.mark.long
 def test_pip_puts_another_version_under_what_is_imported(said, site, tmp_path):
     lay(site, "2.1.0")
     assert importlib.import_module("hinted_pack").__version__ == "2.1.0"

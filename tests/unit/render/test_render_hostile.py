@@ -228,10 +228,11 @@ def test_a_joiner_outside_writing_and_emoji_is_visible() -> None:
     assert reveal_hidden("a\ufe0f") == "a⟨U+FE0F⟩"
 
 
-def test_hostile_megabytes_are_drawn_in_linear_size() -> None:
-    for unit in ("\x1b]", "\x1b[", "\x1bP", "\u202e", "<", "\x9d;"):
-        call = RecordedCall(id="c", name="bash", arguments='{"command": "x"}', status="ok", output=unit * 200_000)
-        assert len(render_call(call, turn=1, step=1).data["text/html"]) < 20_000
+@each_row("times", [20_000], long=[200_000])
+@each_row("unit", ["\x1b]", "\x1b[", "\x1bP", "\u202e", "<", "\x9d;"])
+def test_hostile_megabytes_are_drawn_in_linear_size(unit: str, times: int) -> None:
+    call = RecordedCall(id="c", name="bash", arguments='{"command": "x"}', status="ok", output=unit * times)
+    assert len(render_call(call, turn=1, step=1).data["text/html"]) < 20_000
 
 
 def test_a_leading_empty_line_of_a_diff_or_command_is_not_swallowed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 
@@ -36,9 +37,7 @@ def contents(folder):
     }
 
 
-@pytest.fixture
-def project(tmp_path):
-    folder = tmp_path / "project"
+def make_project(folder):
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "a.py").write_text("x = 1\n")
     git(folder, "init", "-q", "-b", "trunk")
@@ -46,8 +45,23 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def recorded(project):
-    return commit(project)
+def project(tmp_path):
+    return make_project(tmp_path / "project")
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    """A project with one commit, and its id: made once, copied by each test."""
+    folder = make_project(tmp_path_factory.mktemp("committed") / "project")
+    return folder, commit(folder)
+
+
+@pytest.fixture
+def recorded(project, committed):
+    folder, made = committed
+    shutil.rmtree(project / ".git")
+    shutil.copytree(folder / ".git", project / ".git", symlinks=True)
+    return made
 
 
 def test_git_says_what_it_said_then(project, recorded, tmp_path):

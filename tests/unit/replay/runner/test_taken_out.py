@@ -200,6 +200,7 @@ def test_checking_names_a_file_outside_of_the_copied_folder_as_not_checked(redac
     assert f"Cell 3 not checked: it reads {there} outside the copied folder." in said
 
 
+@pytest.mark.long
 @pytest.mark.kernel
 def test_checking_names_a_missing_file_and_does_not_print_what_was_taken_out(redacted, tmp_path):
     gone = f"../{tmp_path.name}-gone-"
