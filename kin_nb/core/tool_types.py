@@ -76,8 +76,9 @@ class Preview:
 
     `kind` says how `body` is shown: "command" (shell text), "diff" (unified diff) or "arguments" (JSON). `texts`: the
     full text of the diff's file before and after. `claim`: what another party, such as an MCP server, says that the tool
-    does. It is shown as a claim, and has no influence on the decision. `error`: why the call would fail now, "" if it would
-    not; the model gets it without a question to the user when the call changes only files of the workspace.
+    does. It is shown as a claim, and has no influence on the decision. `note`: a line that the user should see, such as that the
+    proposed text does not parse. `error`: why the call would fail now, "" if it would not; the model gets it without a question
+    to the user when the call changes only files of the workspace.
     """
 
     summary: str
@@ -85,6 +86,7 @@ class Preview:
     kind: str = "arguments"
     texts: tuple[str, str] | None = field(default=None, repr=False)
     claim: str = ""
+    note: str = ""
     error: str = field(default="", repr=False)
 
 

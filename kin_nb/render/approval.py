@@ -31,15 +31,24 @@ _OPEN_LINES = 40
 _HIGH = "high risk"
 _CLAIM = "Its server says (not verified):"
 _LONGEST_CLAIM = 600
+_LONGEST_NOTE = 1_000
 
 
 def approval_html(
-    summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "", folded: bool = False
+    summary: str,
+    reason: str,
+    body: str,
+    kind: str,
+    risk: Risk = Risk.LOW,
+    *,
+    claim: str = "",
+    note: str = "",
+    folded: bool = False,
 ) -> Html:
     """Return the static part of the approval card. The widget adds the buttons, which name the offered scopes.
 
     `kind` is `Preview.kind`: what `body` is. Only a high `risk` is shown. `claim` is `Preview.claim`: it is cut, and shown
-    as text. `folded`: the card shows `body` in parts below.
+    as text. `note` is `Preview.note`. `folded`: the card shows `body` in parts below.
     """
     whole = _whole(body, kind)
     lines = line_count(body.removesuffix("\n"))
@@ -50,19 +59,25 @@ def approval_html(
     if claim.strip():
         words = escape(one_line(claim, _LONGEST_CLAIM))
         parts.append(fill('{} <code style="{style}">{}</code><br>\n', escape(_CLAIM), words, style=WRAPPED))
+    if note.strip():
+        parts.append(fill("Note: {}<br>\n", escape(one_line(note, _LONGEST_NOTE))))
     if not _says_it_all(fact, body):
         head = f"The whole {_KINDS.get(kind, 'call')}, {counted(lines, 'line')}"
         parts.append(fill("<details{opened}><summary>{}</summary>\n{}</details>\n", escape(head), whole, opened=opened))
     return card(join("", parts), label="approval", color=AMBER)
 
 
-def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "") -> str:
+def approval_text(
+    summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "", note: str = ""
+) -> str:
     """Return the approval request as text for stdin. The prompt adds the possible answers."""
     high = f" ({_HIGH})" if risk is Risk.HIGH else ""
     fact = _fact(summary, body, kind)
     parts = [f"Allow this? {fact}", f"  Reason: {one_line(reason, 400)}{high}"]
     if claim.strip():
         parts.append(f"  {_CLAIM} {one_line(claim, _LONGEST_CLAIM)}")
+    if note.strip():
+        parts.append(f"  Note: {one_line(note, _LONGEST_NOTE)}")
     if not _says_it_all(fact, body):
         parts.append(indent(diff_text(body) if kind == "diff" else reveal_hidden(body.removesuffix("\n"))))
     return "\n".join(parts)

@@ -16,7 +16,7 @@ CORE = [
     ("host_facts", "python_environment", "safe_fs", "text"),
     (
         *("bounded_json", "callback_errors", "gitignore", "interrupts", "modes", "paths", "records"),
-        *("sensitive_names", "tool_types", "urls", "usage_stats", "workspace_commit"),
+        *("sensitive_names", "syntax_check", "tool_types", "urls", "usage_stats", "workspace_commit"),
         *("config.errors", "tools.arguments"),
     ),
     ("messages", "processes", "questions", "redaction", "stopping", "turn_hooks", "workspace", "safety.decision"),

@@ -60,7 +60,7 @@ def prompt_text(request: ApprovalRequest) -> str:
 
     preview = request.preview
     asked = (preview.summary, request.reason, preview.body, preview.kind, request.risk)
-    parts = [approval_text(*asked, claim=preview.claim), "y = allow"]
+    parts = [approval_text(*asked, claim=preview.claim, note=preview.note), "y = allow"]
     parts += ["e = edit it, then allow"] if is_one_line(request) else []
     parts += [f"{choice.key} = {_HOLDS[choice.decision.scope]}: {choice.covers}" for choice in choices(request)]
     return "\n".join([*parts, _HOW])

@@ -234,7 +234,7 @@ class _Card(Card[ApprovalDecision]):
         self._parts = hunk_selection(request)
         folded = self._parts is not None
         asked = (preview.summary, request.reason, preview.body, preview.kind, request.risk)
-        html = approval_html(*asked, claim=preview.claim, folded=folded)
+        html = approval_html(*asked, claim=preview.claim, note=preview.note, folded=folded)
         self.body = html_widget(join("", [FOCUS, text(html)]), layout=layout)
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._note = widgets.Text(

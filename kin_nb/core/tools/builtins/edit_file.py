@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
+from kin_nb.core.syntax_check import syntax_note
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import text_file
@@ -25,11 +26,12 @@ class EditFileArgs(BaseModel):
 
 
 class EditFileResult(BaseModel):
-    """`change`: the changed lines, with their numbers after the edit, as text."""
+    """`change`: the changed lines, with their numbers after the edit, as text. `note`: that the new text does not parse, or ""."""
 
     path: str
     replacements: int
     change: str
+    note: str = ""
 
 
 class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolState]):
@@ -52,14 +54,15 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         name, path, before, after, places = self._edit(args)
         known = text_file.is_known(path)
         text_file.note_written(path, text_file.write_atomically(path, after.encode(), name), known=known)
-        return EditFileResult(path=name, replacements=len(places), change=edit_summary(before.text, after.text))
+        change, note = edit_summary(before.text, after.text), syntax_note(name, before.text, after.text)
+        return EditFileResult(path=name, replacements=len(places), change=change, note=note)
 
     def with_text(self, args: EditFileArgs, before: str, after: str) -> dict[str, Any] | None:
         edit = minimal_edit(before, after)
         return {"path": args.path, "old_string": edit[0], "new_string": edit[1]} if edit else None
 
     def to_model(self, result: EditFileResult) -> str:
-        return f"Edited {result.path}: {result.change}."
+        return "\n".join(filter(None, (f"Edited {result.path}: {result.change}.", result.note)))
 
     def _edit(self, args: EditFileArgs) -> tuple[str, Path, TextFile, TextFile, list[tuple[int, int]]]:
         if not args.old_string:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
+from kin_nb.core.syntax_check import syntax_note
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import text_file
@@ -31,11 +32,12 @@ class SearchReplaceArgs(BaseModel):
 
 
 class SearchReplaceResult(BaseModel):
-    """`change`: the changed lines, with their numbers after the edit, as text."""
+    """`change`: the changed lines, with their numbers after the edit, as text. `note`: that the new text does not parse, or ""."""
 
     path: str
     blocks_applied: int
     change: str
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
         name, path, before, after, blocks = self._edit(args)
         known = text_file.is_known(path)
         text_file.note_written(path, text_file.write_atomically(path, after.encode(), name), known=known)
-        return SearchReplaceResult(path=name, blocks_applied=len(blocks), change=edit_summary(before.text, after.text))
+        change, note = edit_summary(before.text, after.text), syntax_note(name, before.text, after.text)
+        return SearchReplaceResult(path=name, blocks_applied=len(blocks), change=change, note=note)
 
     def with_text(self, args: SearchReplaceArgs, before: str, after: str) -> dict[str, Any] | None:
         edit = minimal_edit(before, after)
@@ -72,7 +75,7 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
         return {"path": args.path, "content": content} if content and len(content) <= LONGEST else None
 
     def to_model(self, result: SearchReplaceResult) -> str:
-        return f"Edited {result.path}: {result.change}."
+        return "\n".join(filter(None, (f"Edited {result.path}: {result.change}.", result.note)))
 
     def _edit(self, args: SearchReplaceArgs) -> tuple[str, Path, TextFile, TextFile, list[Block]]:
         blocks = parse_blocks(args.content)

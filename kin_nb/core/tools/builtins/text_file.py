@@ -22,6 +22,7 @@ from pydantic import Field
 from kin_nb.core import safe_fs
 from kin_nb.core.config.secrets import key_values
 from kin_nb.core.redaction import SECRET, secrets_redactor
+from kin_nb.core.syntax_check import syntax_note
 from kin_nb.core.text import first_line, listed
 from kin_nb.core.tool_types import BaseToolState, Preview, ToolError
 from kin_nb.core.tools.call_context import call_context
@@ -191,7 +192,8 @@ def diff_preview(verb: str, name: str, before: str, after: str) -> Preview:
     body = unified_diff(name, before, after)
     lines = body.split("\n")[2:]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
-    return Preview(summary=f"{verb} {name} (+{added} -{removed})", body=body, kind="diff", texts=(before, after))
+    summary, note = f"{verb} {name} (+{added} -{removed})", syntax_note(name, before, after)
+    return Preview(summary=summary, body=body, kind="diff", texts=(before, after), note=note)
 
 
 def failing_preview(verb: str, name: str, error: ToolError, arguments: str) -> Preview:

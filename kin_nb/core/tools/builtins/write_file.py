@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
+from kin_nb.core.syntax_check import syntax_note
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import text_file
@@ -23,12 +24,13 @@ class WriteFileArgs(BaseModel):
 
 
 class WriteFileResult(BaseModel):
-    """`change`: the lines that differ from the old file, as text."""
+    """`change`: the lines that differ from the old file, as text. `note`: that the new text does not parse, or ""."""
 
     path: str
     bytes_written: int
     overwritten: bool
     change: str
+    note: str = ""
 
 
 class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToolState]):
@@ -53,8 +55,10 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         name, path, before, after = self._plan(args)
         content = after.encode()
         text_file.note_written(path, text_file.write_atomically(path, content, name), known=True)
-        what = edit_summary(before.text if before else "", after.text)
-        return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None, change=what)
+        old = before.text if before else ""
+        change, note = edit_summary(old, after.text), syntax_note(name, old, after.text)
+        overwritten = before is not None
+        return WriteFileResult(path=name, bytes_written=len(content), overwritten=overwritten, change=change, note=note)
 
     def with_text(self, args: WriteFileArgs, before: str, after: str) -> dict[str, Any] | None:
         kept = text_file.with_format_of(TextFile(before), after).text == after
@@ -62,7 +66,8 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
 
     def to_model(self, result: WriteFileResult) -> str:
         what = result.change if result.bytes_written else "empty"
-        return f"{'Overwrote' if result.overwritten else 'Wrote'} {result.path}: {what}."
+        done = f"{'Overwrote' if result.overwritten else 'Wrote'} {result.path}: {what}."
+        return "\n".join(filter(None, (done, result.note)))
 
     def _plan(self, args: WriteFileArgs) -> tuple[str, Path, TextFile | None, TextFile]:
         workspace = Workspace(self.config.effective_workdir)
