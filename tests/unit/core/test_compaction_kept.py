@@ -426,7 +426,7 @@ def short_workspace():
         yield Path(folder).resolve()
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 6))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 6))])
 async def test_a_resumed_agent_has_the_fingerprint_of_the_live_one(model_server, short_workspace, seed):
     """Random turns, with prunings and compactions in the middle of them, by hand and after failures, and clears."""
     chance = random.Random(seed)

@@ -221,13 +221,16 @@ async def test_an_approved_file_outside_is_opened_where_it_was_approved(agent, m
         ("edit_file", {"path": "src/a.py", "old_string": "x =", "new_string": "x = {n} #"}),
     ],
 )
-async def test_none_of_many_writes_lands_outside_while_a_folder_is_swapped(agent, workspace, outside, name, arguments):
+@pytest.mark.parametrize("rounds", [15, pytest.param(80, marks=pytest.mark.long)])
+async def test_none_of_many_writes_lands_outside_while_a_folder_is_swapped(
+    agent, workspace, outside, name, arguments, rounds
+):
     """Another process replaces the folder with a link all the time; each call is decided and run as the executor does."""
     context = replace(agent.safety(), policy=Policy.AUTO_EDIT)
     tool, allowed = agent.tool_manager.get(name), 0
     with swapping(workspace / "src", outside):
         for n in range(200_000):
-            if allowed == 80:
+            if allowed == rounds:
                 break
             raw = {key: value.replace("{n}", str(n % 10)) for key, value in arguments.items()}
             with suppress(ToolError, OSError):  # it was swapped while the path was looked up
@@ -236,6 +239,6 @@ async def test_none_of_many_writes_lands_outside_while_a_folder_is_swapped(agent
                     allowed += 1
                     decided_paths.set(call.request.resolved)
                     await tool.run(call.args)
-    assert allowed == 80
+    assert allowed == rounds
     assert (outside / "a.py").read_text() == SECRET + "x = 'y'\n"
     assert sorted(path.name for path in outside.iterdir()) == ["a.py", "private.txt"]

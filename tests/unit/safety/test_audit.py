@@ -131,12 +131,12 @@ for turn in range(100):
 
 @pytest.mark.parametrize("largest", [10_000_000, 30_000])
 def test_several_processes_write_whole_lines_and_lose_none_also_while_it_is_rotated(path, largest):
-    argv = [[sys.executable, "-c", WRITER, path, name, str(largest)] for name in "abc"]
+    argv = [[sys.executable, "-c", WRITER, path, name, str(largest)] for name in "ab"]
     writers = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in argv]
-    assert [writer.communicate()[0] for writer in writers] == ["", "", ""]
+    assert [writer.communicate()[0] for writer in writers] == ["", ""]
     found = list(read_audit(path))
     assert None not in found
-    for name in "abc":
+    for name in "ab":
         turns = [each.turn for each in found if each.session == name]
         if largest > 1_000_000:
             assert turns == list(range(100))
