@@ -17,10 +17,10 @@ from benchmarks.sizes import sized
 from kin_nb.core.file_history import FileHistory, workspace_store
 from kin_nb.core.file_history.scan import DEFAULT_LIMITS
 
-SIZES = sized((5_000, 19_000), (100, 200))
+SIZES = sized((5_000, 19_000), (100,))
 FILES = 20
 """In each folder: with the folders, 19,000 files are just under the limit of 20,000."""
-SETTLE = 2.1
+SETTLE = sized(2.1, 0.0)
 """Seconds: files younger than two are read again each time."""
 
 

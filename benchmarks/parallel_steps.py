@@ -21,6 +21,8 @@ from kin_nb.core.modes import AgentMode
 from tests.model_server import ModelServer, tool_call
 
 CALLS = sized(8, 2)
+SECONDS = sized(1.0, 0.1)
+"""That a call takes."""
 BUDGET = 1.3
 SERVER = """
 import json, sys, threading, time
@@ -29,7 +31,7 @@ def send(ident, result):
     with lock:
         print(json.dumps({"jsonrpc": "2.0", "id": ident, "result": result}), flush=True)
 def call(message):
-    time.sleep(1)
+    time.sleep(float(sys.argv[1]))
     send(message["id"], {"content": [{"type": "text", "text": str(message["params"]["arguments"]["n"])}]})
 for line in sys.stdin:
     message = json.loads(line)
@@ -66,14 +68,14 @@ async def run(server: ModelServer, workspace: Path) -> None:
         loop_detection=False,
         providers=[ProviderConfig(name="p", api_base=server.url)],
         models=[ModelConfig(name="m", provider="p")],
-        mcp_servers=[MCPStdio(name="slow", command=[sys.executable, "-ES", str(script)])],
+        mcp_servers=[MCPStdio(name="slow", command=[sys.executable, "-ES", str(script), str(SECONDS)])],
     )
     agent = Agent(config, AgentMode.AUTO_APPROVE)
     server.enqueue("Ready.")  # the server is started, and what is imported once is imported
     async for event in agent.act("go"):
         del event
     kinds = {
-        "commands": [tool_call("bash", command=f"sleep 1; echo {n}") for n in range(CALLS)],
+        "commands": [tool_call("bash", command=f"sleep {SECONDS}; echo {n}") for n in range(CALLS)],
         "MCP calls": [tool_call("slow_wait", n=n) for n in range(CALLS)],
     }
     for name, calls in kinds.items():

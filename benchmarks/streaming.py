@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "kernel")]
 from notebook_client import LiveKernel  # noqa: E402
 
 from benchmarks import shapes  # noqa: E402
+from benchmarks.sizes import sized  # noqa: E402
 from tests.model_server import ModelServer  # noqa: E402
 
 _PARTS = ("header", "parent_header", "metadata", "content")
@@ -49,7 +50,7 @@ def main() -> None:
         kernel = LiveKernel([ROOT], environment, subshells=False)
         try:
             kernel.done(kernel.run("%load_ext kin_nb"))
-            for shape in shapes.SHAPES:
+            for shape in sized(shapes.SHAPES, shapes.SHAPES[:1]):
                 for widgets in (True, False):
                     how = "in widgets" if widgets else "without widgets"
                     messages, size = measure(kernel, server, shape(), f"{shape.__name__} {how}", widgets=widgets)

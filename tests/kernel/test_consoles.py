@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -93,23 +94,34 @@ class Console:
         assert self.child.exitstatus == 0
 
 
-@pytest.fixture
-def workspace(tmp_path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    (folder / "a.py").write_text("x = 1\n")
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    """Of all consoles here."""
+    with ModelServer.start() as server:
+        yield server
+        assert server.violations == []
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("consoles")
+    (folder / "workspace").mkdir()
     return folder
 
 
 @pytest.fixture
-def start(workspace, tmp_path, model_server: ModelServer) -> Iterator[Callable[..., Console]]:
-    """`start("ipython" | "console" | "kin", **environment)`: the extension is loaded, and the model is the server.
+def workspace(folder) -> Path:
+    """The folder of all consoles, as it is at first."""
+    (folder / "workspace" / "a.py").write_text("x = 1\n")
+    return folder / "workspace"
 
-    "kin" is the console of the Kin kernel.
-    """
-    home = tmp_path / "home"
-    write_config(home, model_server.url)
-    begun: list[Console] = []
+
+@pytest.fixture(scope="module")
+def start(folder, model: ModelServer) -> Iterator[Callable[[str], Console]]:
+    """`start("ipython" | "console" | "kin")`: the model is the server. "kin" is the console of the Kin kernel."""
+    home, begun = folder / "home", []
+    write_config(home, model.url)
+    assert main(["kernel", "install", "--prefix", str(folder / "prefix")]) == 0
     with tempfile.TemporaryDirectory(prefix="kin-") as sockets:
         console = ["jupyter_console", "--no-confirm-exit", "--transport=ipc", f"--ip={sockets}/k", "--kernel"]
         programs = {
@@ -118,12 +130,11 @@ def start(workspace, tmp_path, model_server: ModelServer) -> Iterator[Callable[.
             "kin": [*console, "kin"],
         }
 
-        def start(program: str, **more: str) -> Console:
-            env = environment(home, PYTHONPATH=str(ROOT), IPYTHONDIR=str(tmp_path / "ipython"))
-            env |= {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "JUPYTER_RUNTIME_DIR": sockets, **more}
-            begun.append(Console(programs[program], workspace, env))
-            if program != "kin":
-                assert "Error" not in begun[-1].run("%load_ext kin_nb")
+        def start(program: str) -> Console:
+            env = environment(home, PYTHONPATH=str(ROOT), IPYTHONDIR=str(folder / "ipython"))
+            env |= {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "JUPYTER_RUNTIME_DIR": sockets}
+            env["JUPYTER_PATH"] = str(folder / "prefix" / "share" / "jupyter")
+            begun.append(Console(programs[program], folder / "workspace", env))
             return begun[-1]
 
         try:
@@ -135,9 +146,32 @@ def start(workspace, tmp_path, model_server: ModelServer) -> Iterator[Callable[.
                 console.child.close(force=True)
 
 
+@pytest.fixture(scope="module")
+def started() -> dict[str, Console]:
+    """By its program each console that tests share."""
+    return {}
+
+
+@contextmanager
+def lent(program: str, start: Callable[[str], Console], started: dict[str, Console]) -> Iterator[Console]:
+    """A console with a new session. After a test that failed there the next one gets another console."""
+    console = started.pop(program, None) or start(program)
+    assert "Error" not in console.run("%reload_ext kin_nb")
+    yield console
+    started[program] = console
+
+
 @pytest.fixture(params=["ipython", "console"])
-def console(request, start) -> Console:
-    return start(request.param)
+def console(request, start, started, workspace) -> Iterator[Console]:
+    with lent(request.param, start, started) as console:
+        yield console
+        assert console.run("print(6 * 7)").strip().endswith("42")
+
+
+@pytest.fixture
+def ipython(start, started, workspace) -> Iterator[Console]:
+    with lent("ipython", start, started) as console:
+        yield console
 
 
 def in_order(text: str, *parts: str) -> None:
@@ -156,8 +190,8 @@ def approve_an_edit(console: Console, server: ModelServer) -> tuple[str, str]:
     return asked, console.answer("y")
 
 
-def test_an_edit_is_asked_about_shown_and_taken_back(console, model_server, workspace):
-    asked, answered = approve_an_edit(console, model_server)
+def test_an_edit_is_asked_about_shown_and_taken_back(console, model, workspace):
+    asked, answered = approve_an_edit(console, model)
     in_order(asked, "I change it.", "Allow this? edit a.py (+1 -1)", "-x = 1", "+x = 2", "y = allow\n")
     card = "[edit_file] a.py · +1 -1 · done · approved by you"
     in_order(
@@ -175,9 +209,9 @@ def test_an_edit_is_asked_about_shown_and_taken_back(console, model_server, work
     assert (workspace / "a.py").read_text() == "x = 1\n"
 
 
-def test_other_words_than_a_letter_refuse_and_reach_the_agent(console, model_server, workspace):
-    model_server.enqueue(calls=[EDIT])
-    model_server.enqueue("As you say.")
+def test_other_words_than_a_letter_refuse_and_reach_the_agent(console, model, workspace):
+    model.enqueue(calls=[EDIT])
+    model.enqueue("As you say.")
     console.send("%%kin\nmake x two")
     console.until(ASKS)
     in_order(
@@ -186,13 +220,13 @@ def test_other_words_than_a_letter_refuse_and_reach_the_agent(console, model_ser
         "As you say.",
         "2 model requests",
     )
-    assert "rename it first" in model_server.requests[1]["messages"][-1]["content"]
+    assert "rename it first" in model.requests[-1]["messages"][-1]["content"]
     assert (workspace / "a.py").read_text() == "x = 1\n"
 
 
-def test_interrupt_while_the_answer_is_written_and_the_next_cell_runs(console, model_server):
+def test_interrupt_while_the_answer_is_written_and_the_next_cell_runs(console, model):
     hold = threading.Event()
-    model_server.enqueue("The first paragraph.\n\nThe second one never ends.", chunk=40, hold=hold)
+    model.enqueue("The first paragraph.\n\nThe second one never ends.", chunk=40, hold=hold)
     console.send("%%kin\ntell me")
     console.until("The first paragraph.")
     assert "interrupted" in console.interrupt()
@@ -200,8 +234,8 @@ def test_interrupt_while_the_answer_is_written_and_the_next_cell_runs(console, m
     assert "1729" in console.run("print(1728 + 1)")
 
 
-def test_interrupt_at_the_question_runs_nothing(console, model_server, workspace):
-    model_server.enqueue(calls=[EDIT])
+def test_interrupt_at_the_question_runs_nothing(console, model, workspace):
+    model.enqueue(calls=[EDIT])
     console.send("%%kin\nmake x two")
     console.until(ASKS)
     assert "[edit_file] a.py · interrupted" in console.interrupt()
@@ -209,30 +243,29 @@ def test_interrupt_at_the_question_runs_nothing(console, model_server, workspace
     assert "1729" in console.run("print(1728 + 1)")
 
 
-def test_in_the_kin_kernels_console_a_line_is_a_prompt(start, model_server, workspace, tmp_path):
-    assert main(["kernel", "install", "--prefix", str(tmp_path / "prefix")]) == 0
-    console = start("kin", JUPYTER_PATH=str(tmp_path / "prefix" / "share" / "jupyter"))
-    model_server.enqueue("I change it.", calls=[EDIT])
-    model_server.enqueue("Done.")
+def test_in_the_kin_kernels_console_a_line_is_a_prompt(start, model, workspace):
+    console = start("kin")
+    model.enqueue("I change it.", calls=[EDIT])
+    model.enqueue("Done.")
     console.send("make x two")
     in_order(console.until(ASKS), "I change it.", "Allow this? edit a.py (+1 -1)")
     in_order(console.answer("y"), "[edit_file] a.py · +1 -1 · done · approved by you", "Done.", "2 model requests")
-    assert model_server.requests[0]["messages"][-1]["content"].startswith("make x two")
+    assert model.requests[-2]["messages"][-1]["content"].startswith("make x two")
     assert (workspace / "a.py").read_text() == "x = 2\n"
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", "exit()"])
-def test_in_the_kin_kernels_console_exit_ends_the_console(start, model_server, tmp_path, word):
-    assert main(["kernel", "install", "--prefix", str(tmp_path / "prefix")]) == 0
-    console = start("kin", JUPYTER_PATH=str(tmp_path / "prefix" / "share" / "jupyter"))
+def test_in_the_kin_kernels_console_exit_ends_the_console(start, model, word):
+    requests = len(model.requests)
+    console = start("kin")
     console.send(word)
     console.ended()
     assert "Traceback" not in console.child.before
-    assert model_server.requests == []
+    assert len(model.requests) == requests
 
 
-def test_the_first_line_of_a_card_is_bold_and_a_blank_line_stands_above_each_card_and_question(console, model_server):
-    asked, answered = approve_an_edit(console, model_server)
+def test_the_first_line_of_a_card_is_bold_and_a_blank_line_stands_above_each_card_and_question(console, model):
+    asked, answered = approve_an_edit(console, model)
     assert "I change it.\n\nAllow this? edit a.py (+1 -1)\n  Reason: " in asked
     raw = console.raw.replace("\r", "")
     assert "\x1b[1m[edit_file] a.py · +1 -1 · done · approved by you\x1b[0m\n  @@" in raw
@@ -242,19 +275,19 @@ def test_the_first_line_of_a_card_is_bold_and_a_blank_line_stands_above_each_car
     assert f"+x = 2\n\n{REPLY}\n\n2 model requests" in answered
 
 
-@pytest.mark.parametrize("program", ["ipython", "console"])
-def test_without_colour_it_prints_nothing_but_text(start, model_server, program):
-    console = start(program, NO_COLOR="1")
-    _, answered = approve_an_edit(console, model_server)
+def test_without_colour_it_prints_nothing_but_text(console, model):
+    console.run("import os; os.environ['NO_COLOR'] = '1'")
+    _, answered = approve_an_edit(console, model)
+    raw = console.raw
+    console.run("del os.environ['NO_COLOR']")
     assert "[edit_file] a.py" in answered
-    assert "\x1b[1m[" not in console.raw
-    assert "\x1b[1m2 model requests" not in console.raw
+    assert "\x1b[1m[" not in raw
+    assert "\x1b[1m2 model requests" not in raw
 
 
-def test_in_a_terminal_long_lines_of_a_reply_are_broken_between_words(start, model_server):
-    console = start("ipython")
-    model_server.enqueue("- " + "seven " * 30)
-    printed = console.run("%%kin\ncount")
+def test_in_a_terminal_long_lines_of_a_reply_are_broken_between_words(ipython, model):
+    model.enqueue("- " + "seven " * 30)
+    printed = ipython.run("%%kin\ncount")
     assert "- " + " ".join(["seven"] * 19) + "\n  " + " ".join(["seven"] * 11) + "\n\n1 model request" in printed
 
 

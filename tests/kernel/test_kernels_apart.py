@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -54,14 +54,27 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
+@contextmanager
+def started(settings: dict[str, str], workspace: Path, module: str) -> Iterator[LiveKernel]:
+    live = LiveKernel([ROOT], settings, subshells=False, module=module, cwd=workspace)
+    try:
+        yield live
+    finally:
+        live.close()
+
+
 @pytest.fixture
-def two(settings, workspace) -> Iterator[tuple[LiveKernel, LiveKernel]]:
-    with ExitStack() as kernels:
-        live = []
-        for module in ("kin_nb.notebook.kernel", "ipykernel_launcher"):
-            live.append(LiveKernel([ROOT], settings, subshells=False, module=module, cwd=workspace))
-            kernels.callback(live[-1].close)
-        yield live[0], live[1]
+def other(settings, workspace) -> Iterator[LiveKernel]:
+    """An ordinary kernel."""
+    with started(settings, workspace, "ipykernel_launcher") as live:
+        yield live
+
+
+@pytest.fixture
+def kin(settings, workspace) -> Iterator[LiveKernel]:
+    """A Kin kernel in the same folder."""
+    with started(settings, workspace, "kin_nb.notebook.kernel") as live:
+        yield live
 
 
 def begins(nb: LiveKernel, cell: str) -> None:
@@ -74,11 +87,12 @@ def begins(nb: LiveKernel, cell: str) -> None:
     )
 
 
-def test_two_kernels_in_one_folder_answer_at_the_same_time(two, model_server, workspace, tmp_path):
-    kin, other = two
+def test_two_kernels_in_one_folder_answer_at_the_same_time_and_undo_each_its_own(
+    kin, other, model_server, workspace, tmp_path
+):
     run(other, "%load_ext kin_nb")
     hold = threading.Event()
-    for _ in two:
+    for _ in (kin, other):
         model_server.enqueue("The beginning of an answer.", hold=hold)
     cells = kin.run("From one."), other.run("%%kin\nFrom the other.")
     begins(kin, cells[0])
@@ -96,16 +110,6 @@ def test_two_kernels_in_one_folder_answer_at_the_same_time(two, model_server, wo
     logs = list((tmp_path / "kin-home" / "sessions").glob("*/log.jsonl"))
     records = [[json.loads(line) for line in log.read_text().splitlines()] for log in logs]
     assert sorted(lines[-1]["totals"]["turns"] for lines in records) == [2, 2]
-
-
-def test_undo_in_one_leaves_the_files_of_the_other(two, model_server, workspace):
-    kin, other = two
-    run(kin, "/mode auto-approve")
-    run(other, "%load_ext kin_nb\n%kin mode auto-approve")
-    for nb, name in ((kin, "one"), (other, "two")):
-        model_server.enqueue(calls=[tool_call("write_file", path=f"{name}.txt", content=name)])
-        model_server.enqueue("Written.")
-        run(nb, f"%%kin\nWrite {name}.")
     run(kin, "/undo")
     assert {path.name for path in workspace.glob("*.txt")} == {"two.txt"}
 
@@ -143,8 +147,8 @@ def test_a_kernel_that_has_a_connection_file_and_nothing_else(model_server, tmp_
         assert kernel.wait(_INSTALL_SECONDS) == 0  # without having waited for a thread of its own that was gone
 
 
-def test_nothing_is_left_of_the_extension_when_it_is_unloaded(two, model_server):
-    _, nb = two
+def test_nothing_is_left_of_the_extension_when_it_is_unloaded(other, model_server):
+    nb = other
     before = json.loads(nb.text(run(nb, LEFT)))
     run(nb, "%load_ext kin_nb\n%config KinMagics.mode = 'auto-approve'")
     model_server.enqueue(calls=[tool_call("bash", command="true")])

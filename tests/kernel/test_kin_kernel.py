@@ -81,16 +81,28 @@ def test_an_error_in_python_is_pythons(shared):
     assert shared.done(cell)["content"]["ename"] == "ZeroDivisionError"
 
 
-def test_a_session_whose_file_is_not_known_is_saved_from_what_was_run_and_replays(kin, model_server, tmp_path):
+IMPORTING = "import sys; sys.path.insert(0, '.'); import hinted"
+
+
+def test_a_session_whose_file_is_not_known_is_saved_from_what_was_run_with_its_hints_and_replays(
+    kin, model_server, tmp_path
+):
+    (tmp_path / "hinted.py").write_text("x = 1\n")
+    hint = "warning: hinted.py changed, and this kernel has imported it: %load_ext autoreload"
     model_server.enqueue("Hello from the model.")
-    for cell in ("Hello?", "%%python\nx = 6 * 7", "/mode", "%%python\nprint(x)"):
+    model_server.enqueue(calls=[tool_call("write_file", path="hinted.py", content="x = 22\n", overwrite=True)])
+    model_server.enqueue("Done.")
+    for cell in ("Hello?", "%%python\nx = 6 * 7", "/mode auto-approve", "%%python\nprint(x)", f"%%python\n{IMPORTING}"):
         run(kin, cell)
+    assert hint in shown(kin, run(kin, "Make x 22."))
     assert "Saved" in shown(kin, run(kin, "/save"))
     saved = tmp_path / "session.kin.ipynb"
-    sources = ["".join(cell["source"]) for cell in json.loads(saved.read_text())["cells"]]
-    assert sources[1:] == ["%%kin\nHello?", "x = 6 * 7", "print(x)"]
+    cells = json.loads(saved.read_text())["cells"]
+    sources = ["".join(cell["source"]) for cell in cells]
+    assert sources[1:] == ["%%kin\nHello?", "x = 6 * 7", "print(x)", IMPORTING, "%%kin\nMake x 22."]
+    assert hint in saved.read_text()
     done = kin_nb_here("replay", saved, home=tmp_path / "home", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -139,18 +151,3 @@ def test_in_a_notebook_exit_is_no_prompt_and_says_how_to_stop(shared, server, wo
 
 def test_a_prompt_that_begins_with_exit_is_one(shared, server):
     ask(shared, server, "exit the loop earlier?", "It ends the loop.")
-
-
-def test_a_hint_about_changed_code_is_shown_live_saved_and_played(kin, model_server, tmp_path):
-    (tmp_path / "hinted.py").write_text("x = 1\n")
-    hint = "warning: hinted.py changed, and this kernel has imported it: %load_ext autoreload"
-    model_server.enqueue(calls=[tool_call("write_file", path="hinted.py", content="x = 22\n", overwrite=True)])
-    model_server.enqueue("Done.")
-    run(kin, "%%python\nimport sys; sys.path.insert(0, '.'); import hinted")
-    run(kin, "/mode auto-approve")
-    assert hint in shown(kin, run(kin, "Make x 22."))
-    assert "Saved" in shown(kin, run(kin, "/save"))
-    saved = tmp_path / "session.kin.ipynb"
-    assert hint in saved.read_text()
-    done = kin_nb_here("replay", saved, home=tmp_path / "home", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr

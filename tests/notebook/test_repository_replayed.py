@@ -48,7 +48,7 @@ AFTER = (
     "git status",
     "git show --stat --format=%s HEAD",
 )
-EDIT = tool_call("edit_file", path="src/pkg.py", old_string="return 41", new_string="return 42")
+EDIT = tool_call("edit_file", path="src/pkg.py", old_string="return 41", new_string="return 40 + 2")
 
 
 def git(folder: Path, *argv: str) -> str:
