@@ -10,9 +10,6 @@ import pytest
 from tests.model_server import tool_call
 from tests.unit.cli.conftest import EDIT, LOOK, Done
 
-NEW_FILE = tool_call("write_file", path="new.py", content="x = 1\n")
-COMMAND = tool_call("bash", command="touch made")
-
 
 def advised_commands(done: Done) -> list[list[str]]:
     """The arguments of each complete `kin-nb ...` command in a message: without a placeholder such as TEXT or ID."""
@@ -55,22 +52,6 @@ def test_a_session_stopped_by_its_price_continues_with_the_advised_command(kin, 
     (command,) = advised_commands(stopped)
     server.enqueue("x is 1.")
     assert kin(*command)[:2] == (0, "x is 1.\n")
-
-
-@pytest.mark.parametrize("call", [EDIT, NEW_FILE, COMMAND], ids=["an edit", "a new file", "a command"])
-def test_each_advised_mode_lets_the_refused_call_run(kin, server, workspace, call):
-    server.enqueue(calls=[call])
-    server.enqueue("I may not.")
-    refused = kin("run", "-p", "Do it.")
-    assert refused.returncode == 1
-    modes = set(re.findall(r"--mode ([a-z-]+)", refused.stderr))
-    assert "auto-approve" in modes
-    for mode in modes:
-        (workspace / "a.py").write_text("x = 1\n")
-        (workspace / "new.py").unlink(missing_ok=True)
-        server.enqueue(calls=[call])
-        server.enqueue("Done.")
-        assert kin("run", "-p", "Do it.", "--mode", mode).returncode == 0, mode
 
 
 def test_a_refusal_inside_a_subagent_advises_what_shows_its_reason_and_a_mode_that_allows_it(kin, server):

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -33,15 +34,24 @@ MADE_WITHOUT_ESCAPING = {
 WIDGETS = {("notebook/approval/card.py", "html_widget")}
 SHOWN_IN_WIDGETS = {("notebook/approval/card.py", "show_html")}
 TEMPLATES = {"fill", "join"}
-MODULES = {
-    str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
-    for folder in ("render", "notebook", "replay", "cli")
-    for path in sorted((PACKAGE / folder).rglob("*.py"))
-}
 
 
-def calls(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str, ast.Call]]:
+@cache
+def modules() -> dict[str, ast.Module]:
+    return {
+        str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
+        for folder in ("render", "notebook", "replay", "cli")
+        for path in sorted((PACKAGE / folder).rglob("*.py"))
+    }
+
+
+@cache
+def calls(tree: ast.AST) -> list[tuple[str, str, ast.Call]]:
     """(the function that a call is in, what is called, the call) of each in `tree`."""
+    return list(calls_within(tree, ""))
+
+
+def calls_within(tree: ast.AST, function: str) -> Iterator[tuple[str, str, ast.Call]]:
     for node in ast.iter_child_nodes(tree):
         within = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
         if isinstance(node, ast.Call):
@@ -50,7 +60,7 @@ def calls(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str, ast.Cal
                 called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
             )
             yield within, name, node
-        yield from calls(node, within)
+        yield from calls_within(node, within)
 
 
 def is_literal(node: ast.expr) -> bool:
@@ -59,7 +69,7 @@ def is_literal(node: ast.expr) -> bool:
 
 def templates() -> Iterator[tuple[str, ast.Call]]:
     """Calls of `fill` and `join`, where these are ours."""
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         ours = {
             alias.name
             for node in ast.walk(tree)
@@ -74,7 +84,7 @@ def templates() -> Iterator[tuple[str, ast.Call]]:
 def test_a_text_becomes_html_without_escaping_only_where_this_test_says_why():
     found = {
         (module, function, name)
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if module != TYPES
         for function, name, call in calls(tree)
         if name in {"Html", "Attribute"} and not all(map(is_literal, call.args))
@@ -83,7 +93,7 @@ def test_a_text_becomes_html_without_escaping_only_where_this_test_says_why():
 
 
 def test_types_are_not_got_around():
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         casts = {ast.unparse(call.args[0]) for _, name, call in calls(tree) if name == "cast"}
         assert not any(re.search(r"\b(?:Html|Attribute|Part)\b", to) for to in casts), module
         source = (PACKAGE / module).read_text(encoding="utf-8") if module.startswith("render/") else ""
@@ -118,7 +128,7 @@ def test_content_stands_between_tags_and_what_stands_in_a_tag_is_our_own():
 def test_only_output_of_puts_html_into_a_bundle():
     found = {
         (module, ast.unparse(node.value) if isinstance(node, ast.Subscript) else "")
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if module.startswith(("render/", "notebook/"))
         for node in ast.walk(tree)
         if (
@@ -135,7 +145,7 @@ def test_only_output_of_puts_html_into_a_bundle():
 def test_only_functions_that_take_html_give_widgets_theirs():
     made: set[tuple[str, str]] = set()
     shown: set[tuple[str, str]] = set()
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         if not module.startswith(("notebook/approval/", "notebook/streaming/")):
             continue
         made |= {(module, function) for function, name, _ in calls(tree) if name in {"HTML", "HTMLMath"}}
@@ -152,7 +162,7 @@ def test_only_functions_that_take_html_give_widgets_theirs():
 def test_each_exception_is_one_place():
     found = Counter(
         (module, function, name)
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if module != TYPES
         for function, name, call in calls(tree)
         if name == "Html" and not all(map(is_literal, call.args))

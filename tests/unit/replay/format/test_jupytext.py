@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupytext.cli import jupytext
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kin_nb.replay.errors import RecordingError
@@ -65,6 +64,12 @@ def saved(path: Path, prompts: list[str], *, kernel: dict[str, str] | None = Non
     turns = [turn(number, prompt, cell_id=f"ask-{number}", options=how) for number, prompt in enumerate(prompts, 1)]
     made = session_notebook(recording(*turns), source_nb=nb, options=SaveOptions(**options))
     return write_notebook(made, path)
+
+
+def jupytext(arguments: list[str]) -> None:
+    from jupytext.cli import jupytext  # takes a fifth of a second
+
+    jupytext(arguments)
 
 
 def text_of(path: Path, fmt: str) -> Path:

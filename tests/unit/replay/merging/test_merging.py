@@ -384,9 +384,10 @@ def test_cells_are_joined_and_nothing_is_lost(base, a, b, cells):
     assert joined(base.split(), a.split(), b.split()) == cells.split()
 
 
-def test_whatever_happens_to_cells_no_text_that_a_side_wrote_is_lost():
+@each_row("rounds", [40], long=[400])
+def test_whatever_happens_to_cells_no_text_that_a_side_wrote_is_lost(rounds):
     chance = random.Random(7)
-    for _ in range(200):
+    for _ in range(rounds):
         base = [f"{n}={n}" for n in range(chance.randrange(6))]
         sides = []
         for name in "ab":

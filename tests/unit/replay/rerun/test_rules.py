@@ -76,36 +76,39 @@ def test_the_programs_that_a_line_names(line):
     assert names == NAMED[line]
 
 
-HOSTILE = {
-    "digits": "1" * 40_000,
-    "counts": "1 passed, " * 4000,
-    "equals": "=" * 40_000,
-    "dashes": ("-" * 70 + "\n") * 500,
-    "blanks": " " * 40_000,
-    "folders": "/pytest-of-a" * 3000,
-    "addresses": " at 0x7f01" * 4000,
-    "hexadecimal": "." * 3 + "0" * 40_000,
-    "tracebacks": '  File "a", line 1, in f\n    x\n' * 1200,
-    "statements": '  File "a", line 1, in f\n' + "    ~\n    x\n" * 3000,
-    "rows": "=== slowest durations ===\n" + "0.01s call     a\n" * 2000,
-    "a long row": "ok  \tm\t0.1s\t" + "\t" * 40_000,
-    "tests": "test a ... ok\n" * 3000,
-    "half a result": "test " * 8000,
-    "marks": ("  ✓ " + "a (1 " * 20 + "\n") * 300,
-    "a long mark": "  ✓ a" + " (1 ms" * 6000,
-    "a long gap": "  ✓ a" + " " * 40_000 + "b",
-    "results without end": "test a" + " ... ignored" * 12_000,
-    "packages": "added 1 package" + ", and removed 1 package" * 1700,
-    "bars": "  Downloading a (1)\n  " + "━" * 40_000,
-    "brackets": "[" * 20_000 + "a " * 10_000,
-    "notices": "\n" * 20_000 + "[notice] A new release of pip is available: " * 400,
-}
+def hostile_texts(n: int) -> dict[str, str]:
+    return {
+        "digits": "1" * (40 * n),
+        "counts": "1 passed, " * (4 * n),
+        "equals": "=" * (40 * n),
+        "dashes": ("-" * 70 + "\n") * (n // 2),
+        "blanks": " " * (40 * n),
+        "folders": "/pytest-of-a" * (3 * n),
+        "addresses": " at 0x7f01" * (4 * n),
+        "hexadecimal": "." * 3 + "0" * (40 * n),
+        "tracebacks": '  File "a", line 1, in f\n    x\n' * n,
+        "statements": '  File "a", line 1, in f\n' + "    ~\n    x\n" * (3 * n),
+        "rows": "=== slowest durations ===\n" + "0.01s call     a\n" * (2 * n),
+        "a long row": "ok  \tm\t0.1s\t" + "\t" * (40 * n),
+        "tests": "test a ... ok\n" * (3 * n),
+        "half a result": "test " * (8 * n),
+        "marks": ("  ✓ " + "a (1 " * 20 + "\n") * (n // 3),
+        "a long mark": "  ✓ a" + " (1 ms" * (6 * n),
+        "a long gap": "  ✓ a" + " " * (40 * n) + "b",
+        "results without end": "test a" + " ... ignored" * (12 * n),
+        "packages": "added 1 package" + ", and removed 1 package" * (2 * n),
+        "bars": "  Downloading a (1)\n  " + "━" * (40 * n),
+        "brackets": "[" * (20 * n) + "a " * (10 * n),
+        "notices": "\n" * (20 * n) + "[notice] A new release of pip is available: " * (n // 2),
+    }
 
 
-@each_row("what", HOSTILE)
-def test_every_rule_reads_hostile_text_to_its_end(what):
+@each_row("n", [100], long=[1_000])
+@each_row("what", hostile_texts(1))
+def test_every_rule_reads_hostile_text_to_its_end(what, n):
+    text = hostile_texts(n)[what]
     for rule in RULES:
-        Pattern(rule.pattern, rule.compare).apply((HOSTILE[what], HOSTILE[what][::-1]))
+        Pattern(rule.pattern, rule.compare).apply((text, text[::-1]))
 
 
 TEST = """
