@@ -178,6 +178,12 @@ class ModelServer:
             )
         )
 
+    def clear(self) -> None:
+        """Begin again, for the next row of a table: no request seen, no reply scripted."""
+        self.requests.clear()
+        self.headers.clear()
+        self._queue.clear()
+
     def config_toml(self, before: str = "") -> str:
         """A config.toml whose one model, m, is here; `before`: settings that come before its tables."""
         provider = f'[[providers]]\nname = "p"\napi_base = "{self.url}"\n'

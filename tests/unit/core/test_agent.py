@@ -130,7 +130,7 @@ async def test_a_call_that_cannot_be_run_is_an_answer_to_the_model(subtests, mod
         (tool_call("read_file", path="missing.py"), "missing.py"),
     ]:
         with subtests.test(call=call, said=said):
-            model_server.requests.clear()
+            model_server.clear()
             model_server.enqueue(calls=[call])
             model_server.enqueue("I see.")
             events = await run_turn(agent)
@@ -372,7 +372,7 @@ async def test_no_secret_of_a_result_reaches_the_model(subtests, model_server, t
             }
             notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
             (workspace / "keys.ipynb").write_text(json.dumps(notebook))
-            model_server.requests.clear()
+            model_server.clear()
             model_server.enqueue(calls=[call])
             model_server.enqueue("Done.")
             await run_turn(trusted)

@@ -139,6 +139,7 @@ async def test_an_interrupt_in_an_observer_leaves_every_call_answered(subtests, 
                     if at < len(seen) <= at + often:
                         raise GeneratorExit
 
+                model_server.clear()
                 agent = start(message_observer=observe)
                 with contextlib.suppress(BaseException):
                     await two_turns(agent, model_server)

@@ -239,7 +239,7 @@ async def test_another_mistake_in_a_request_is_not_taken_for_the_thinking_level(
         "the reasoning parser failed",
     ]:
         with subtests.test(mistake=mistake):
-            model_server.requests.clear()
+            model_server.clear()
             agent = Agent(one_model(config, model_server, "p", "m"))
             model_server.enqueue(status=400, body={"error": mistake})
             events = await run_turn(agent)

@@ -162,7 +162,7 @@ async def test_a_users_own_call_of_httpx_is_tried_again(model_server: ModelServe
 async def test_what_a_users_call_of_httpx_cannot_get_is_not_tried_again(subtests, model_server: ModelServer) -> None:
     for status, headers in [(400, {}), (401, {}), (404, {}), (429, {"Retry-After": "61"})]:
         with subtests.test(status=status, headers=headers):
-            model_server.requests.clear()
+            model_server.clear()
             model_server.enqueue(status=status, headers=headers)
             with pytest.raises(httpx.HTTPStatusError):
                 await asking(model_server.url, Waits())()

@@ -191,6 +191,7 @@ async def test_a_reply_without_finish_reason_is_an_error(subtests, model_server:
     for cut in ["first", "finish_reason"]:
         for streaming in [True, False]:
             with subtests.test(cut=cut, streaming=streaming):
+                model_server.clear()
                 for _ in range(3):
                     model_server.enqueue(calls=[tool_call("write_file", path="x", content="y")], cut_before=cut)
                 async with backend_for(model_server.url) as backend:
@@ -275,7 +276,7 @@ async def test_an_error_inside_a_stream_is_raised_after_what_came(subtests, mode
         events(delta(content="a")) + events({"object": "error", "message": "the GPU fell over", "code": 40303}),
     ]:
         with subtests.test(stream=stream):
-            model_server.requests.clear()
+            model_server.clear()
             model_server.enqueue(raw=stream)
             async with (
                 backend_for(model_server.url) as backend,
@@ -316,7 +317,7 @@ async def test_a_connection_closed_before_the_answer_is_tried_again(model_server
 async def test_a_refusal_is_not_tried_again(subtests, model_server: ModelServer) -> None:
     for status in [400, 401, 403, 404, 422]:
         with subtests.test(status=status):
-            model_server.requests.clear()
+            model_server.clear()
             model_server.enqueue(status=status)
             async with backend_for(model_server.url) as backend:
                 with pytest.raises(BackendError) as caught:
