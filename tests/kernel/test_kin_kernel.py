@@ -92,9 +92,12 @@ def test_a_session_whose_file_is_not_known_is_saved_from_what_was_run_with_its_h
     model_server.enqueue("Hello from the model.")
     model_server.enqueue(calls=[tool_call("write_file", path="hinted.py", content="x = 22\n", overwrite=True)])
     model_server.enqueue("Done.")
-    for cell in ("Hello?", "%%python\nx = 6 * 7", "/mode auto-approve", "%%python\nprint(x)", f"%%python\n{IMPORTING}"):
-        run(kin, cell)
-    assert hint in shown(kin, run(kin, "Make x 22."))
+    first = ("Hello?", "%%python\nx = 6 * 7", "/mode auto-approve", "%%python\nprint(x)", f"%%python\n{IMPORTING}")
+    for number, cell in enumerate(first):
+        assert kin.done(kin.run(cell, cell=f"first-{number}"))["content"]["status"] == "ok"
+    cell = kin.run("Make x 22.", cell="last")
+    kin.done(cell)
+    assert hint in shown(kin, cell)
     assert "Saved" in shown(kin, run(kin, "/save"))
     saved = tmp_path / "session.kin.ipynb"
     cells = json.loads(saved.read_text())["cells"]
@@ -117,7 +120,7 @@ def saved(kin, model_server, tmp_path) -> Path:
     model_server.enqueue("Hello from the model.")
     model_server.enqueue("No.")
     for number, cell in enumerate(("Hello?", "Once more?", "/undo"), 1):
-        assert kin.done(kin.run(cell, cell=f"cell-{number}"))["content"]["status"] == "ok"
+        assert kin.done(kin.run(cell, cell=f"first-{number}"))["content"]["status"] == "ok"
     assert "Saved" in shown(kin, run(kin, "/save"))
     return tmp_path / "chat.kin.ipynb"
 
