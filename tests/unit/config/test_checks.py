@@ -22,7 +22,7 @@ def complaint() -> str:
     return said
 
 
-WRONG_SETTING = [
+WRONG_SETTINGS = [
     (
         '\n[[models]]\nalias = "local"\ntemperature = "hot"\n',
         4,
@@ -66,7 +66,7 @@ WRONG_SETTING = [
 
 
 def test_a_wrong_setting(subtests, write):
-    for text, line, said in WRONG_SETTING:
+    for text, line, said in WRONG_SETTINGS:
         with subtests.test(text=text, line=line, said=said):
             path = write("config.toml", text)
             complained = complaint()

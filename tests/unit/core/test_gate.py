@@ -164,7 +164,7 @@ async def test_a_file_that_changes_with_every_question_is_not_written(meanwhile,
     assert file.read_text() == "2\n" * 4
 
 
-SCRIPT_THAT_CHANGES_WHILE = [
+SCRIPTS_OF_COMMANDS = [
     ("python x.py", "x.py"),
     ("python3 -u x.py --fast", "x.py"),
     ("bash run.sh", "run.sh"),
@@ -188,7 +188,7 @@ SCRIPT_THAT_CHANGES_WHILE = [
 async def test_a_script_that_changes_while_the_person_is_asked_is_asked_about_again(
     subtests, agent, model_server, workspace
 ):
-    for command, script in SCRIPT_THAT_CHANGES_WHILE:
+    for command, script in SCRIPTS_OF_COMMANDS:
         with subtests.test(command=command, script=script):
             path = workspace / script
             path.parent.mkdir(exist_ok=True)

@@ -71,7 +71,7 @@ def test_the_limits_name_and_the_temperature(subtests) -> None:
             assert ("temperature" in sent) is temperature
 
 
-THINKING_LEVEL_IN_EACH_SERVERS = [
+THINKING_FIELDS = [
     (OPENAI, "gpt-5.1", "max", True, {"reasoning_effort": "high"}),
     (OPENAI, "gpt-5.1", "xhigh", True, {"reasoning_effort": "high"}),
     (OPENAI, "gpt-5.4", "high", True, {"reasoning_effort": "high"}),
@@ -109,7 +109,7 @@ THINKING_LEVEL_IN_EACH_SERVERS = [
 
 
 def test_a_thinking_level_in_each_servers_words(subtests) -> None:
-    for provider, model, level, tools, fields in THINKING_LEVEL_IN_EACH_SERVERS:
+    for provider, model, level, tools, fields in THINKING_FIELDS:
         with subtests.test(provider=provider, model=model, level=level, tools=tools, fields=fields):
             sent = body(provider, model, level=level, tools=[TOOL] if tools else None)
             known = {"model", "stream", "temperature", "max_tokens", "max_completion_tokens", "tools", "messages"}

@@ -156,7 +156,7 @@ async def test_a_refused_start_is_a_warning_with_what_to_do(subtests, make, web)
 PAGE = "it answers with a web page, perhaps a login, and not with MCP"
 
 
-ANSWER_THAT_IS_NOT_MCP_IS_A_PLAIN = [
+NOT_MCP_ANSWERS = [
     (200, {"content-type": "text/html; charset=utf-8"}, "<html>", f"{PAGE}. {CHECK}"),
     (
         200,
@@ -213,7 +213,7 @@ ANSWER_THAT_IS_NOT_MCP_IS_A_PLAIN = [
 
 
 async def test_an_answer_that_is_not_mcp_is_a_plain_warning(subtests, make, web):
-    for status, headers, body, why in ANSWER_THAT_IS_NOT_MCP_IS_A_PLAIN:
+    for status, headers, body, why in NOT_MCP_ANSWERS:
         with subtests.test(status=status, headers=headers, body=body, why=why):
             web.answer = (status, dict(headers), body.encode())
             assert await make(http(web)).connect() == [f"MCP server test: {web.url}: {why}"]

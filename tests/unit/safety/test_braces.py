@@ -6,7 +6,7 @@ import subprocess
 
 from kin_nb.core.safety.shell.reader.parser import parse_commands
 
-WORDS_ARE_THOSE_OF_BASH = [
+BRACES = [
     *(
         "{a,b}",
         "x{a,b}y",
@@ -59,7 +59,7 @@ WORDS_ARE_THOSE_OF_BASH = [
 
 
 def test_words_are_those_of_bash(subtests):
-    for words in WORDS_ARE_THOSE_OF_BASH:
+    for words in BRACES:
         with subtests.test(words=words):
             run = subprocess.run(["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True, text=True)
             assert parse_commands(f"printf '%s\\0' {words}")[-1].words[2:] == run.stdout.split("\0")[:-1]

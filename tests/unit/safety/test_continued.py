@@ -13,7 +13,7 @@ ROOT = Path("/home/u/ws")
 ENVIRONMENT = {"HOME": "/home/u", "PATH": "/usr/bin:/bin"}
 
 
-LINE_MEANS_THE_SAME = [
+CONTINUED_LINES = [
     "d=a; echo $\\\nd ${\\\nd} ${d\\\n} \"$\\\nd\" '$\\\nd'",
     "echo a\\\nb 'c\\\nd' \"e\\\nf\" $'g\\\nh' \\\\\\\ni \"\\\\\\\nj\"",
     "echo a # b \\\necho c",
@@ -41,7 +41,7 @@ LINE_MEANS_THE_SAME = [
 
 
 def test_a_line_means_the_same_when_its_continued_lines_are_joined(subtests):
-    for line in LINE_MEANS_THE_SAME:
+    for line in CONTINUED_LINES:
         with subtests.test(line=line):
             text = join_continuations(line)
             assert text is not None
@@ -50,7 +50,7 @@ def test_a_line_means_the_same_when_its_continued_lines_are_joined(subtests):
             assert join_continuations(text) is not None
 
 
-WHAT_NOBODY_MEANS_IS_FOUND = [
+DANGEROUS_CONTINUED = [
     "d=/; rm -rf $\\\nd",
     "d=/; rm -rf $\\\n{d}",
     "d=/; rm -rf ${\\\nd}",
@@ -73,7 +73,7 @@ WHAT_NOBODY_MEANS_IS_FOUND = [
 
 
 def test_what_nobody_means_is_found_where_a_line_goes_on(subtests):
-    for line in WHAT_NOBODY_MEANS_IS_FOUND:
+    for line in DANGEROUS_CONTINUED:
         with subtests.test(line=line):
             assert danger(line, ROOT, ENVIRONMENT)
 

@@ -20,7 +20,7 @@ def folder(tmp_path) -> Path:
     return tmp_path.resolve()
 
 
-FILE_THAT_A_COMMAND_RUNS_IS_NAMED = [
+SCRIPTS_OF_COMMANDS = [
     ("bash < x", "x"),
     ("bash -s a b <x", "x"),
     ("bash 0< x", "x"),
@@ -49,7 +49,7 @@ FILE_THAT_A_COMMAND_RUNS_IS_NAMED = [
 
 
 def test_a_file_that_a_command_runs_is_named(subtests, folder):
-    for command, runs in FILE_THAT_A_COMMAND_RUNS_IS_NAMED:
+    for command, runs in SCRIPTS_OF_COMMANDS:
         with subtests.test(command=command, runs=runs):
             before = named_scripts(command, folder)
             assert str(folder / runs) in before

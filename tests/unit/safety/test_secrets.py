@@ -21,7 +21,7 @@ def redact():
     return Redactor([KEY, "short"], WORKSPACE, HOME).text
 
 
-NAME_TELLS_A_SECRET = [
+NAMES_OF_SECRETS = [
     *(
         "MISTRAL_API_KEY",
         "GITHUB_TOKEN",
@@ -47,7 +47,7 @@ NAME_TELLS_A_SECRET = [
 
 
 def test_a_name_tells_a_secret(subtests):
-    for name in NAME_TELLS_A_SECRET:
+    for name in NAMES_OF_SECRETS:
         with subtests.test(name=name):
             assert is_secret_name(name)
 

@@ -137,7 +137,7 @@ def test_what_both_readers_agree_on_is_what_bash_does(tmp_path, rounds):
     assert sum("2>" in printed for printed in expected.values()) > rounds // 80
 
 
-LINE_THAT_MAY_BE_READ_IN_TWO_WAYS = [
+AMBIGUOUS_LINES = [
     *("a 0</dev/null", "a 0>/dev/null b", "a 1\\\n</dev/null", "a \\\n0</dev/null b", "a 12>/dev/null", "a 10>&1"),
     *("a -2>&1", "a 99999999999>/dev/null", "a 2000000000>/dev/null", "a {b}>/dev/null", "a >&2>/dev/null"),
     *("[ x = x && b = y ]", "[ x = x || b ]", "a\\\nb", "a \\\n b", "a &\\\n& b", 'a "b\\\nc"', "a\\"),
@@ -158,12 +158,12 @@ LINE_THAT_MAY_BE_READ_IN_TWO_WAYS = [
 
 
 def test_a_line_that_may_be_read_in_two_ways_is_not_agreed_on(subtests):
-    for line in LINE_THAT_MAY_BE_READ_IN_TWO_WAYS:
+    for line in AMBIGUOUS_LINES:
         with subtests.test(line=line):
             assert agree(line) is None
 
 
-WHAT_IS_MORE_THAN_A_PLAIN_LINE = [
+NOT_PLAIN_LINES = [
     *("if a; then b\nfi", "for x in in do; do a; done", "while a; do b; done", "case a in b) c;; esac", "time a"),
     *(
         "{ a; }",
@@ -185,7 +185,7 @@ WHAT_IS_MORE_THAN_A_PLAIN_LINE = [
 
 
 def test_what_is_more_than_a_plain_line_is_not_proven(subtests):
-    for line in WHAT_IS_MORE_THAN_A_PLAIN_LINE:
+    for line in NOT_PLAIN_LINES:
         with subtests.test(line=line):
             assert agree(line) is None
 

@@ -34,7 +34,7 @@ def reads(root: Path, command: str) -> list[str]:
     return list(judgement.reads)
 
 
-COMMAND_NAMES_WHAT_IT_READS = [
+COMMAND_READS = [
     ("echo hi", []),
     ("date", []),
     ("ls", ["."]),
@@ -64,7 +64,7 @@ COMMAND_NAMES_WHAT_IT_READS = [
 
 
 def test_a_command_names_what_it_reads(subtests, root):
-    for command, expected in COMMAND_NAMES_WHAT_IT_READS:
+    for command, expected in COMMAND_READS:
         with subtests.test(command=command, expected=expected):
             named = [str(root / "~/x") if path == "~/x" else path for path in expected]
             assert reads(root, command) == named
@@ -275,7 +275,7 @@ def test_what_is_hidden_is_what_may_hold_secrets(tmp_path):
     assert hidden == [name for name in names if sensitive_reason(PurePath(name)) == sensitive_reason(PurePath(".env"))]
 
 
-SECRET_THAT_GIT_TRACKS_IS_NAMED = [
+COMMANDS_THAT_SHOW_TRACKED_FILES = [
     "git grep SECRET",
     "git grep -n SECRET -- '.en?'",
     "git diff",
@@ -297,11 +297,11 @@ SECRET_THAT_GIT_TRACKS_IS_NAMED = [
 
 def test_a_secret_that_git_tracks_is_named_where_git_may_show_it(subtests, root, old_git):
     track(root, ".env")
-    for command in SECRET_THAT_GIT_TRACKS_IS_NAMED:
+    for command in COMMANDS_THAT_SHOW_TRACKED_FILES:
         with subtests.test(command=command):
             assert reads(root, command)[-1] == ".env"
     (root / ".env").unlink()  # what is gone shows all the same
-    for command in SECRET_THAT_GIT_TRACKS_IS_NAMED:
+    for command in COMMANDS_THAT_SHOW_TRACKED_FILES:
         with subtests.test(command=command, gone=True):
             assert reads(root, command)[-1] == ".env"
 

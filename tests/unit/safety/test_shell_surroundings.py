@@ -50,7 +50,7 @@ def test_a_monitor_that_git_would_run_makes_git_unproven(root, environment):
     assert (root / "ran").exists()  # git does run it
 
 
-SETTING_THAT_IS_NOT_KNOWN = [
+UNKNOWN_GIT_SETTINGS = [
     '[filter "x"]\n\tclean = ./x\n',
     '[FILTER "x"]\n\tprocess = ./x\n',
     "[diff]\n\texternal = ./x\n",
@@ -73,7 +73,7 @@ SETTING_THAT_IS_NOT_KNOWN = [
 
 
 def test_a_setting_that_is_not_known_to_be_inert_makes_git_unproven(subtests, root, environment):
-    for setting in SETTING_THAT_IS_NOT_KNOWN:
+    for setting in UNKNOWN_GIT_SETTINGS:
         with subtests.test(setting=setting):
             configure(root, setting)
             for command in ("git status", "git log -1", "cd src && git diff", "git -C src status"):
@@ -390,7 +390,7 @@ def test_a_program_that_runs_another_of_the_workspace_is_not_proven(tmp_path):
         assert classify(f"{name} x README.md", tmp_path, place).kind == "unknown"
 
 
-READER_IS_TOLD_NOTHING = [
+READER_VARIABLES = [
     *(
         "BASH_ENV",
         "ENV",
@@ -427,7 +427,7 @@ READER_IS_TOLD_NOTHING = [
 
 
 def test_a_reader_is_told_nothing_that_changes_what_it_does(subtests):
-    for name in READER_IS_TOLD_NOTHING:
+    for name in READER_VARIABLES:
         with subtests.test(name=name):
             kept = read_only_environment({"PATH": "/bin", name: "x"}, {})
             assert kept.get(name, "C") == "C"

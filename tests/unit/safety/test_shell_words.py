@@ -22,7 +22,7 @@ def test_plain_words_are_those_that_bash_sees(subtests):
             assert seen.decode().split("\0")[:-1] == words
 
 
-EVERYTHING_ELSE_HAS_NO_WORDS = [
+WITHOUT_WORDS = [
     *(
         "",
         "   ",
@@ -65,13 +65,13 @@ EVERYTHING_ELSE_HAS_NO_WORDS = [
 
 
 def test_everything_else_has_no_words(subtests):
-    for command in EVERYTHING_ELSE_HAS_NO_WORDS:
+    for command in WITHOUT_WORDS:
         with subtests.test(command=command):
             assert plain_words(command) is None
             assert command_prefix(command) is None
 
 
-PREFIX_IS_THE_PROGRAM = [
+PREFIXES = [
     ("pytest -q tests", "pytest"),
     ("mkdir a", "mkdir"),
     ("git commit -m 'a; b'", "git commit"),
@@ -93,7 +93,7 @@ PREFIX_IS_THE_PROGRAM = [
 
 
 def test_the_prefix_is_the_program_and_its_subcommand(subtests):
-    for command, prefix in PREFIX_IS_THE_PROGRAM:
+    for command, prefix in PREFIXES:
         with subtests.test(command=command, prefix=prefix):
             assert command_prefix(command) == prefix
 
@@ -110,7 +110,7 @@ def test_what_only_looks_has_a_prefix_when_it_is_proven(subtests):
             assert command_prefix(command) is None
 
 
-WHAT_COULD_REACH_FURTHER_IS_APPROVED = [
+FAR_REACHING_COMMANDS = [
     # code or programs in the arguments
     *(
         "bash -c 'rm x'",
@@ -191,13 +191,13 @@ WHAT_COULD_REACH_FURTHER_IS_APPROVED = [
 
 
 def test_what_could_reach_further_is_approved_to_the_letter_only(subtests):
-    for command in WHAT_COULD_REACH_FURTHER_IS_APPROVED:
+    for command in FAR_REACHING_COMMANDS:
         with subtests.test(command=command):
             assert plain_words(command) is not None
             assert command_prefix(command) is None
 
 
-UNKNOWN_PROGRAMS_AND_INSTALLERS = [
+UNKNOWN_PROGRAMS = [
     # programs that nothing is known about, and what they run, reach or send
     *("rlwrap cat", "torsocks cat x", "ansible all -m ping", "ansible-playbook site.yml", "dig secret.example.org"),
     *(
@@ -251,7 +251,7 @@ UNKNOWN_PROGRAMS_AND_INSTALLERS = [
 
 
 def test_unknown_programs_and_installers_are_approved_to_the_letter_only(subtests):
-    for command in UNKNOWN_PROGRAMS_AND_INSTALLERS:
+    for command in UNKNOWN_PROGRAMS:
         with subtests.test(command=command):
             assert plain_words(command) is not None
             assert command_prefix(command) is None
@@ -262,7 +262,7 @@ def test_a_prefix_does_not_cover_a_longer_name():
     assert command_prefix("pytest x") != command_prefix("pytest-watch x")
 
 
-COMMON_OPTIONS_ARE_COVERED = [
+COMMON_OPTIONS = [
     *("pytest -x -k name", "pytest -xvs -n4 --tb=short tests/a.py::test_b", "pytest -m 'not slow' -rA --maxfail 2"),
     *(
         "npm test",
@@ -290,12 +290,12 @@ COMMON_OPTIONS_ARE_COVERED = [
 
 
 def test_common_options_are_covered(subtests):
-    for command in COMMON_OPTIONS_ARE_COVERED:
+    for command in COMMON_OPTIONS:
         with subtests.test(command=command):
             assert command_prefix(command) is not None
 
 
-ANY_OTHER_OPTION_IS_APPROVED = [
+UNCOMMON_OPTIONS = [
     # runs or loads something
     *(
         "mypy --python-executable ./x a.py",
@@ -347,7 +347,7 @@ ANY_OTHER_OPTION_IS_APPROVED = [
 
 
 def test_any_other_option_is_approved_to_the_letter_only(subtests):
-    for command in ANY_OTHER_OPTION_IS_APPROVED:
+    for command in UNCOMMON_OPTIONS:
         with subtests.test(command=command):
             assert plain_words(command) is not None
             assert command_prefix(command) is None

@@ -73,7 +73,7 @@ def test_a_symlink_loop_is_refused(workspace):
         workspace.resolve("a")
 
 
-SECRETS_AND_WHAT_RUNS_LATER = [
+SENSITIVE_PATHS = [
     *(
         ".git/hooks/pre-commit",
         ".git/config",
@@ -110,7 +110,7 @@ SECRETS_AND_WHAT_RUNS_LATER = [
 
 
 def test_secrets_and_what_runs_later_are_sensitive(subtests, workspace):
-    for path in SECRETS_AND_WHAT_RUNS_LATER:
+    for path in SENSITIVE_PATHS:
         with subtests.test(path=path):
             assert workspace.is_sensitive(workspace.root / path)
 

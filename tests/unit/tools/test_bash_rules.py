@@ -31,7 +31,7 @@ def allowed(command: str, *patterns: str) -> bool:
     return bash(allowlist=list(patterns)).check_allowlist_denylist(BashArgs(command=command)) is ToolPermission.ALWAYS
 
 
-DENIED_COMMAND_IS_FOUND_WHEREVER = [
+DENIED_IN_A_LINE = [
     "vi x",
     "vi",
     "/usr/bin/vi x",
@@ -74,13 +74,13 @@ DENIED_COMMAND_IS_FOUND_WHEREVER = [
 
 
 def test_a_denied_command_is_found_wherever_it_stands_in_the_line(subtests):
-    for command in DENIED_COMMAND_IS_FOUND_WHEREVER:
+    for command in DENIED_IN_A_LINE:
         with subtests.test(command=command):
             assert denied(command, "vi")
             assert not denied(command, "emacs")
 
 
-WORD_THAT_IS_NO_COMMAND_DENIES = [
+HARMLESS_WORDS = [
     "vibe -p hi",
     "vi-x",
     "echo vi",
@@ -109,7 +109,7 @@ WORD_THAT_IS_NO_COMMAND_DENIES = [
 
 
 def test_a_word_that_is_no_command_denies_nothing(subtests):
-    for command in WORD_THAT_IS_NO_COMMAND_DENIES:
+    for command in HARMLESS_WORDS:
         with subtests.test(command=command):
             assert not any(
                 bash(denylist=["vi"]).why_denied(BashArgs.model_construct(command=c)) for c in (command, command * 2)
@@ -136,7 +136,7 @@ def test_patterns_are_compared_by_words():
     assert not denied("ls", "")
 
 
-DENYLIST_SEES_THROUGH = [
+GIT_GLOBAL_OPTIONS = [
     "git -C . push",
     "git -C sub --no-pager push origin",
     "git --git-dir=x push",
@@ -161,7 +161,7 @@ DENYLIST_SEES_THROUGH = [
 
 
 def test_the_denylist_sees_through_what_stands_before_gits_subcommand(subtests):
-    for command in DENYLIST_SEES_THROUGH:
+    for command in GIT_GLOBAL_OPTIONS:
         with subtests.test(command=command):
             assert denied(command, "git push")
             assert denied(command, "git push*")
@@ -286,7 +286,7 @@ def test_an_allowed_command_does_not_reach_out_unless_its_pattern_spells_where()
     assert not allowed("cat /etc/hosts /etc/passwd", "cat /etc/hosts")
 
 
-DENYLIST_SEES_THROUGH_WHAT_RUNS = [
+WRAPPED_COMMANDS = [
     "git submodule foreach git push",
     "git submodule --quiet foreach --recursive 'git push'",
     "git -C sub submodule foreach 'ls; git push'",
@@ -345,7 +345,7 @@ DENYLIST_SEES_THROUGH_WHAT_RUNS = [
 
 
 def test_the_denylist_sees_through_what_runs_another_command(subtests):
-    for command in DENYLIST_SEES_THROUGH_WHAT_RUNS:
+    for command in WRAPPED_COMMANDS:
         with subtests.test(command=command):
             assert denied(command, "git push")
             assert denied(command, "git push*")

@@ -143,7 +143,7 @@ def test_private_files_folders_and_other_files_are_left_alone(config, home):
     assert ("mine" in found.classes, found.warnings) == (True, [])
 
 
-WHAT_IS_NO_GOOD_IS_ONE_WARNING = [
+BROKEN_TOOL_FILES = [
     ("x = 1\nimport no_such_module\n", ":2", "No module named 'no_such_module'"),
     ("x = 1\ny = (\n", ":2", "'(' was never closed"),
     ("def f():\n    1 / 0\nf()\n", ":2", "ZeroDivisionError: division by zero"),
@@ -168,7 +168,7 @@ WHAT_IS_NO_GOOD_IS_ONE_WARNING = [
 
 
 def test_what_is_no_good_is_one_warning_with_its_place_and_the_rest_works(subtests, config, home):
-    for text, line, reason in WHAT_IS_NO_GOOD_IS_ONE_WARNING:
+    for text, line, reason in BROKEN_TOOL_FILES:
         with subtests.test(text=text, line=line, reason=reason):
             put(home / "tools", bad=text, good=tool("Good"))
             found = discover_tools(config)

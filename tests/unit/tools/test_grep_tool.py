@@ -224,7 +224,7 @@ async def test_patterns_that_only_python_knows_work(subtests, grep, tmp_path):
             assert await lines(grep, pattern) == ["a:1:needle"]
 
 
-HINT_EXPLAINS_WHY_NOTHING_MATCHES = [
+HINTS = [
     ({"pattern": "absent"}, ""),
     ({"pattern": r"^needle\|^pin\|x\+"}, r" \+ and \|: plain text here; 2 lines match ^needle|^pin|x+"),
     ({"pattern": r"other\|"}, ""),
@@ -251,7 +251,7 @@ HINT_EXPLAINS_WHY_NOTHING_MATCHES = [
 
 
 async def test_a_hint_explains_why_nothing_matches(subtests, grep, tmp_path):
-    for args, why in HINT_EXPLAINS_WHY_NOTHING_MATCHES:
+    for args, why in HINTS:
         with subtests.test(args=args, why=why):
             put(tmp_path, "src/deep/a.py", text="needle\nNeedle. pin\n")
             assert grep.to_model(await grep.invoke(**args)) == f"No line matches.{why}"

@@ -19,7 +19,7 @@ async def read(body: bytes | str, content_type: str = "text/html") -> tuple[str,
     return await readable(Fetched("https://x.org/", content_type, body.encode() if isinstance(body, str) else body))
 
 
-HTML_BECOMES_MARKDOWN = [
+HTML_AND_MARKDOWN = [
     ("<h2>Two<a class=headerlink href=#two>¶</a></h2>", "## Two"),
     ("<p>See <a href='../b.html' title=x>b</a>.</p>", "See [b](../b.html)."),
     ("<p>See <a href=#c>c</a> <a href='javascript:x()'>js</a> <a href=data:x>d</a></p>", "See c js d"),
@@ -42,7 +42,7 @@ HTML_BECOMES_MARKDOWN = [
 
 
 def test_html_becomes_markdown(subtests):
-    for html, markdown in HTML_BECOMES_MARKDOWN:
+    for html, markdown in HTML_AND_MARKDOWN:
         with subtests.test(html=html, markdown=markdown):
             assert page(html)["text"] == markdown
 
@@ -105,7 +105,7 @@ def test_the_program_imports_nothing_of_ours():
 XML = '<?xml version="1.0" encoding="windows-1251"?><t>привет</t>'
 
 
-BYTES_OF_A_PAGE_BECOME_TEXT = [
+ENCODED_PAGES = [
     ("é".encode(), "text/plain; charset=utf-8", "é"),
     ("é".encode(), "text/plain", "é"),
     ("é".encode("latin-1"), "text/plain; charset=ISO-8859-1", "é"),
@@ -141,7 +141,7 @@ BYTES_OF_A_PAGE_BECOME_TEXT = [
 
 
 async def test_the_bytes_of_a_page_become_text(subtests):
-    for body, content_type, text in BYTES_OF_A_PAGE_BECOME_TEXT:
+    for body, content_type, text in ENCODED_PAGES:
         with subtests.test(body=body, content_type=content_type, text=text):
             assert (await read(body, content_type))[1] == text
 

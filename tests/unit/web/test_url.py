@@ -30,7 +30,7 @@ def test_an_address_has_one_spelling(subtests):
             assert canonical(meant) == meant
 
 
-WHAT_IS_NO_PAGE_IS_REFUSED = [
+NOT_PAGES = [
     ("ftp://x.org/", "only http"),
     ("file:///etc/passwd", "only http"),
     ("//x.org/", "only http"),
@@ -63,7 +63,7 @@ WHAT_IS_NO_PAGE_IS_REFUSED = [
 
 
 def test_what_is_no_page_is_refused_with_the_reason(subtests):
-    for url, why in WHAT_IS_NO_PAGE_IS_REFUSED:
+    for url, why in NOT_PAGES:
         with subtests.test(url=url, why=why), pytest.raises(ValueError, match=why):
             canonical(url)
 
@@ -80,7 +80,7 @@ def test_the_host_and_port_of_an_address(subtests):
             assert host_and_port(canonical(url)) == expected
 
 
-PATTERN_NAMES_THE_HOST_BY_THE_HOST = [
+HOST_PATTERNS = [
     ("https://docs.python.org/*", "https://docs.python.org/3/", True),
     ("https://docs.python.org/*", "https://docs.python.org", True),
     ("https://docs.python.org/*", "http://docs.python.org/3/", False),
@@ -111,7 +111,7 @@ PATTERN_NAMES_THE_HOST_BY_THE_HOST = [
 
 
 def test_a_pattern_names_the_host_by_the_host_alone(subtests):
-    for pattern, url, named in PATTERN_NAMES_THE_HOST_BY_THE_HOST:
+    for pattern, url, named in HOST_PATTERNS:
         with subtests.test(pattern=pattern, url=url, named=named):
             assert names_exactly(pattern, canonical(url)) is named
 
