@@ -13,6 +13,7 @@ from kin_nb.cli.main import _parser
 from kin_nb.core.commands.dispatch import ALIASES, COMMANDS
 from kin_nb.notebook.options import options_parser
 from kin_nb.replay.saving.options import add_save_options
+from tests.table import each_row
 from tests.unit.messages import collected
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -43,7 +44,7 @@ def subcommands(parser: ArgumentParser) -> dict[str, ArgumentParser]:
     return commands
 
 
-def test_each_command_of_the_terminal_exists():
+def each_command_of_the_terminal_exists() -> None:
     known = subcommands(_parser())
     found = list(advised(SHELL))
     wrong = [
@@ -55,14 +56,14 @@ def test_each_command_of_the_terminal_exists():
     assert len(found) > 20, "the pattern finds the commands"
 
 
-def test_each_line_magic_exists():
+def each_line_magic_exists() -> None:
     found = list(advised(LINE_MAGIC))
     wrong = [where for where, match in found if match["name"] not in {*COMMANDS, *ALIASES}]
     assert wrong == []
     assert len(found) > 30
 
 
-def test_each_option_of_save_exists():
+def each_option_of_save_exists() -> None:
     parser = ArgumentParser()
     add_save_options(parser)
     wrong = [
@@ -73,9 +74,23 @@ def test_each_option_of_save_exists():
     assert wrong == []
 
 
-def test_each_option_of_the_cell_magic_exists():
+def each_option_of_the_cell_magic_exists() -> None:
     known = options_of(options_parser())
     found = list(advised(CELL_MAGIC))
     wrong = [where for where, match in found if not set(OPTION.findall(match["rest"])) <= known]
     assert wrong == []
     assert sum(bool(OPTION.search(match["rest"])) for _, match in found) > 5
+
+
+@each_row(
+    "check",
+    [
+        each_command_of_the_terminal_exists,
+        each_line_magic_exists,
+        each_option_of_save_exists,
+        each_option_of_the_cell_magic_exists,
+    ],
+)
+def test_each_command_that_a_message_names_exists(check):
+    """One test: each worker that runs one of these would read all messages."""
+    check()

@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from tests.table import each_row
+
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
 CORE = [
@@ -189,7 +191,7 @@ def wrong_imports(
     return {name: wrong for name, wrong in found.items() if wrong}
 
 
-def test_imports_point_one_way():
+def imports_point_one_way() -> None:
     assert wrong_imports(PACKAGE, ["", *ORDER], "kin_nb") == {}
 
 
@@ -211,7 +213,7 @@ def core_room(module: str) -> str:
     return max((name for name in rooms if f"{module}.".startswith(f"{name}.")), key=len, default="")
 
 
-def test_rooms_of_core_import_those_above_them():
+def rooms_of_core_import_those_above_them() -> None:
     """Also inside functions and for type checkers alone: nothing takes the whole of what is built on it."""
     floor_of = {name: floor for floor, names in enumerate(CORE) for name in names}
     names = {dotted(path): path for path in FILES if path.is_relative_to(PACKAGE / "core")}
@@ -225,24 +227,24 @@ def test_rooms_of_core_import_those_above_them():
     assert wrong == set()
 
 
-def test_no_import_circles():
+def no_import_circles() -> None:
     """Inside functions and for type checkers too. What packages export is left out: it is there for who is outside."""
     names = {dotted(path): path for path in FILES if path.name != "__init__.py"}
     graph = {name: all_imports(path, names) - {name} for name, path in names.items()}
     list(TopologicalSorter(graph).static_order())  # raises CycleError, which has the circle
 
 
-def test_modules_of_render_import_those_above_them():
+def modules_of_render_import_those_above_them() -> None:
     assert modules_in(PACKAGE / "render") == {name for names in RENDER for name in names}
     assert wrong_levels("render", RENDER) == set()
 
 
-def test_packages_of_replay_import_those_above_them():
+def packages_of_replay_import_those_above_them() -> None:
     assert modules_in(PACKAGE / "replay") == {name for names in REPLAY for name in names}
     assert wrong_levels("replay", REPLAY) == set()
 
 
-def test_no_modules_import_each_other_when_they_are_imported():
+def no_modules_import_each_other_when_they_are_imported() -> None:
     """A module whose imports are all known to be without circles is without one itself, until none is left."""
     modules = {dotted(path): imports_at_once(path) for path in FILES}
     left = {
@@ -255,19 +257,19 @@ def test_no_modules_import_each_other_when_they_are_imported():
     assert left == {}
 
 
-def test_modules_of_notebook_import_those_below_them_when_they_are_imported():
+def modules_of_notebook_import_those_below_them_when_they_are_imported() -> None:
     assert modules_in(PACKAGE / "notebook") == set(NOTEBOOK)
     assert wrong_imports(PACKAGE / "notebook", NOTEBOOK, "kin_nb.notebook", imports_at_once) == {}
 
 
-def test_no_module_of_notebook_reads_what_is_private_to_another_object():
+def no_module_of_notebook_reads_what_is_private_to_another_object() -> None:
     folder = PACKAGE / "notebook"
     files = sorted(folder.rglob("*.py"))
     found = {(str(path.relative_to(folder)), name) for path in files for name in private_names_of_others(path)}
     assert found == set(PRIVATE)
 
 
-def test_core_knows_nothing_of_jupyter():
+def core_knows_nothing_of_jupyter() -> None:
     found = {str(path): {name.split(".")[0] for name in imports(path)} for path in (PACKAGE / "core").rglob("*.py")}
     assert {name: roots & JUPYTER for name, roots in found.items() if roots & JUPYTER} == {}
 
@@ -297,3 +299,22 @@ print("kin" in shell.magics_manager.magics["cell"], "kin" in shell.magics_manage
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-3:] == ["[]", "True True", "False False"]
+
+
+@each_row(
+    "wall",
+    [
+        imports_point_one_way,
+        rooms_of_core_import_those_above_them,
+        no_import_circles,
+        modules_of_render_import_those_above_them,
+        packages_of_replay_import_those_above_them,
+        no_modules_import_each_other_when_they_are_imported,
+        modules_of_notebook_import_those_below_them_when_they_are_imported,
+        no_module_of_notebook_reads_what_is_private_to_another_object,
+        core_knows_nothing_of_jupyter,
+    ],
+)
+def test_a_module_imports_only_what_it_may(wall):
+    """One test: each worker that runs one of these would parse the whole package."""
+    wall()
