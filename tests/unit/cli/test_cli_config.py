@@ -10,6 +10,7 @@ import pytest
 
 from kin_nb.core.config.trusted_folders import PROJECT_FILES, TrustedFolders
 from kin_nb.core.paths import kin_home
+from tests.table import each_row
 
 SECRETS = """
 [[providers]]
