@@ -98,18 +98,10 @@ def test_all_pass_without_a_key_with_an_empty_home_and_the_network_cut(tmp_path,
     assert not (tmp_path / "home" / ".kin-code").exists()
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param([name for name in EXAMPLES if name not in {"quickstart", "data-analysis"}], id="most"),
-        pytest.param([*EXAMPLES], id="all", marks=pytest.mark.long),  # test_plain_export.py runs the two in every run
-    ],
-)
-def test_the_tools_run_again_without_a_key_with_an_empty_home_and_the_network_cut(names, tmp_path, cut):
-    paths = [EXAMPLES[name] for name in names]
-    done = run("-m", "kin_nb.cli", *TOOLS, "-j", "2", *paths, home=tmp_path / "home", cwd=ROOT, before=cut)
+def test_the_tools_run_again_without_a_key_with_an_empty_home_and_the_network_cut(tmp_path, cut):
+    done = run("-m", "kin_nb.cli", *TOOLS, "-j", "2", *EXAMPLES.values(), home=tmp_path / "home", cwd=ROOT, before=cut)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.findall(r"^same +\S*/(\S+)\.ipynb$", done.stdout, re.MULTILINE) == names, done.stdout
+    assert re.findall(r"^same +\S*/(\S+)\.ipynb$", done.stdout, re.MULTILINE) == [*EXAMPLES], done.stdout
     assert not (tmp_path / "home" / ".kin-code").exists()
 
 

@@ -55,7 +55,6 @@ def test_papermill_with_another_working_directory_and_output_elsewhere(stored, e
     assert_same_notebook(nbformat.read(out, as_version=4), nb)
 
 
-@pytest.mark.long  # it executes as nbclient does
 def test_pytest_notebook_passes_and_names_a_reply_that_was_changed(tmp_path):
     nb = nbformat.read(QUICKSTART, as_version=4)
     nbformat.write(nb, tmp_path / "quickstart.ipynb")

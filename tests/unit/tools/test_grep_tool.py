@@ -463,7 +463,6 @@ async def test_an_expression_that_backtracks_without_end_is_stopped_at_its_line(
     assert "(a+)+" in str(raised.value)
 
 
-@pytest.mark.long  # the shortest limit is a second
 async def test_the_processor_time_of_a_search_is_limited(no_ripgrep, tmp_path, monkeypatch):
     fallback_with("CPU_SECONDS = 60", "CPU_SECONDS = 1", tmp_path.parent, monkeypatch)
     put(tmp_path, "a.py", text=("a" * 22 + "b\n") * 100)

@@ -50,7 +50,6 @@ def result(name: str, arguments: dict) -> dict:
         "no_result": lambda: {"something": "else"},
         "input_required": lambda: {"resultType": "input_required", "inputRequests": {}},
         "big": lambda: text("x" * 30_000_000),
-        "large": lambda: text("x" * 2_000_000),
         "half": lambda: text("HALF"),  # over stdio: see there
         "mixed": lambda: {
             "content": [
