@@ -34,7 +34,7 @@ def sensitive_writes(command: str, workspace: Workspace) -> tuple[str, ...]:
     """
     named: list[str] = []
     for simple in simple_commands(command):
-        named += simple.writes
+        named += (path for path in simple.writes if path != os.devnull)
         if program(simple) in _WRITERS:
             named += [word.removeprefix("of=") for word in simple.words[1:] if not word.startswith("-")]
     return tuple(path for path in dict.fromkeys(named) if _PLAIN.fullmatch(path) and _is_sensitive(path, workspace))
