@@ -46,6 +46,28 @@ class BaseToolState(BaseModel):
 
 
 @dataclass(frozen=True)
+class CommandPart:
+    """One simple command of a shell line, without its decorations (`cd sub &&`, `timeout 5`, `CI=1`, `2>&1`, a filter).
+
+    `text`: as it is judged and shown. `words`: as it is written. `prefix`: what a grant may name, such as `git add`; "" when
+    only the whole line can be approved. `proven`: it only reads, and needs no grant; `reads`: it reads files. `kind`: tests,
+    checks (linters, formatters), folders (mkdir), information (`--version`), else "". `folder`: relative to the workspace,
+    where the meaning depends on it (`make test`). `environment`: the project's environment that the program's path names,
+    `.venv`; `environments`: (name, state) of each that may run it, from environment_programs.py.
+    """
+
+    text: str
+    words: tuple[str, ...] = ()
+    prefix: str = ""
+    proven: bool = False
+    reads: bool = False
+    kind: str = ""
+    folder: str = ""
+    environment: str = ""
+    environments: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Accesses:
     """What a call reads and writes: paths as the model wrote them, or everything (a shell command).
 
@@ -53,7 +75,7 @@ class Accesses:
     reach, such as `https://docs.python.org`, with the port if it is not the default. `shared`: the tool says that the call
     only reads; the scheduler may then run it in parallel with other reads, but the safety policies do not rely on it.
     `reason`: why the call may access everything. `in_process`: the call runs code in this process, which could also
-    change the permissions.
+    change the permissions. `parts`: of a shell line, its commands; empty when it cannot be divided for certain.
     """
 
     reads: tuple[str, ...] = ()
@@ -64,6 +86,7 @@ class Accesses:
     shared: bool = False
     reason: str = ""
     in_process: bool = False
+    parts: tuple[CommandPart, ...] = ()
 
     @property
     def only_reads(self) -> bool:

@@ -54,14 +54,26 @@ class Decision:
 class Grant:
     """What "approve for this session" covers: calls of `tool_name` that `pattern` describes (written and read by grants.py).
 
-    `label`: the scope as the button shows it, "commands that start with `pytest`". `may_last`: a rule of the configuration can
-    express it, so "always" may be offered. Grants that differ only in these two are equal.
+    `label`: the scope as the button shows it, "tests: pytest in this project"; `label_always`: as the button for "always" shows
+    it, where that is another one. `may_last`: a rule of the configuration can express it, so "always" may be offered. `parts`:
+    the grants that it consists of, for a line of several commands. `environments`: (name, state) of the project's environments
+    when it was offered. `environment`: of these the one that the command names by its path; the grant covers it while its state
+    is the same. Grants are equal when tool and pattern are.
     """
 
     tool_name: str
     pattern: str
     label: str = field(compare=False)
     may_last: bool = field(default=False, compare=False)
+    label_always: str = field(default="", compare=False)
+    parts: tuple[Grant, ...] = field(default=(), compare=False)
+    environments: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    environment: str = field(default="", compare=False)
+
+    @property
+    def each(self) -> tuple[Grant, ...]:
+        """The grants that it consists of: its parts, or itself."""
+        return self.parts or (self,)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from typing import Any
 
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
+from kin_nb.core.safety.shell.command_parts import kind_of
 from kin_nb.core.safety.shell.command_prefix import command_prefix
+from kin_nb.core.tool_types import CommandPart
 from kin_nb.core.workspace import Workspace
 
 EDITS = "edits"
@@ -17,14 +19,17 @@ EDITS = "edits"
 
 ANY_FILE = "workspace"
 BASH = "bash"
-PREFIX, EXACT, FILE, SITE, TOOL = "prefix:", "exact:", "file:", "site:", "*"
-"""Prefixes of a grant's pattern. After the prefix: words of a command, a whole command, a path, a site, the fingerprint of
-a definition."""
+PREFIX, PARTS, EXACT, FILE, SITE, TOOL = "prefix:", "parts:", "exact:", "file:", "site:", "*"
+"""Prefixes of a grant's pattern. After the prefix: words of a command, those of several commands, a whole command, a path, a
+site, the fingerprint of a definition."""
+IN_FOLDER = "\n"
+"""Between the words of a command and the folder that they are approved for: words of commands have no ends of lines."""
 FETCH = "web_fetch"
 
 _WRITERS = ("write_file", "edit_file")
 _LONGEST = 200
 """Most characters of a command in a list of grants."""
+_NO_RULES = ("tox", "nox")
 
 
 @dataclass
@@ -34,13 +39,34 @@ class Grants:
     granted: list[Grant] = field(default_factory=list)
 
     def add(self, grant: Grant) -> None:
-        if grant not in self.granted:
-            self.granted.append(grant)
+        """Add each of its parts. One that is there already is replaced where it stands: the new one knows the environments."""
+        for part in grant.each:
+            if part in self.granted:
+                self.granted[self.granted.index(part)] = part
+            else:
+                self.granted.append(part)
 
-    def covering(self, call: ToolRequest, workspace: Workspace | None = None) -> Grant | None:
-        """Return the grant that covers this call: one of those that the call would offer."""
-        offered = scopes(call, workspace)
-        return next((grant for grant in self.granted if grant in offered), None)
+    def covering(self, call: ToolRequest, workspace: Workspace | None = None, *, strict: bool = False) -> Grant | None:
+        """Return the scope of this call that is granted, with all of its parts. `strict`: reading asks as well."""
+        if strict and any(part.reads for part in call.accesses.parts):
+            return self._whole(call, workspace)
+        return next((grant for grant in scopes(call, workspace) if self.holds(grant)), None)
+
+    def holds(self, grant: Grant) -> bool:
+        """Whether it was given, or each of its parts was, and the environments that it names are as they were."""
+        return all(self._holds_one(part) for part in grant.each)
+
+    def _holds_one(self, grant: Grant) -> bool:
+        held = next((each for each in self.granted if each == grant), None)
+        if held is None or not grant.environment:
+            return held is not None
+        state = dict(grant.environments).get(grant.environment)
+        return bool(state) and dict(held.environments).get(grant.environment) == state
+
+    def _whole(self, call: ToolRequest, workspace: Workspace | None) -> Grant | None:
+        """The grant of exactly this command."""
+        exact = scopes(call, workspace)[-1]
+        return exact if self.holds(exact) else None
 
     def describe(self) -> list[str]:
         """One line for each grant, in the order of approval."""
@@ -58,12 +84,13 @@ class Grants:
 def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant, ...]:
     """Return the grants that a call offers, first the one for "for this session".
 
-    Labels show paths relative to `workspace`; links in a command are followed from there. A command that is not plain words (pipes,
-    substitutions) offers only itself, verbatim: a prefix would cover commands that the user has not read. A web request offers its
+    Labels show paths relative to `workspace`; links in a command are followed from there. A line of several commands offers one
+    scope for all of them, where each has one. Other lines (substitutions, output into files) offer only themselves, verbatim: a
+    prefix would cover commands that the user has not read. A web request offers its
     site only, because an address can carry data to any other site.
     """
     if call.command is not None and (call.accesses.everything or not call.accesses.writes):
-        return _of_a_command(call.tool_name, call.command, workspace, read_only=call.accesses.only_reads)
+        return _of_a_command(call, call.command, workspace)
     if call.accesses.writes and not (call.accesses.everything or call.accesses.network):
         return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
     if call.accesses.network and call.accesses.site:
@@ -107,13 +134,51 @@ def _described(grant: Grant) -> str:
     return f"exactly the command `{''.join(c for c in command if c.isprintable())}`"
 
 
-def _of_a_command(tool_name: str, command: str, workspace: Workspace | None, *, read_only: bool) -> tuple[Grant, ...]:
-    exact = Grant(tool_name, f"{EXACT}{command}", "exactly this command")
-    prefix = command_prefix(command, read_only=read_only, root=workspace.root if workspace else None)
-    if not prefix:
-        return (exact,)
-    lasts = tool_name == BASH  # rules of other tools do not match commands
-    return (Grant(tool_name, f"{PREFIX}{prefix}", f"commands that start with `{prefix}`", may_last=lasts), exact)
+def _of_a_command(call: ToolRequest, command: str, workspace: Workspace | None) -> tuple[Grant, ...]:
+    """The beginning of the command, or of each of its parts, then exactly this command."""
+    exact = Grant(call.tool_name, f"{EXACT}{command}", "exactly this command")
+    if call.accesses.parts:
+        return (*_of_parts(call.tool_name, call.accesses.parts), exact)
+    root = workspace.root if workspace else None
+    prefix = command_prefix(command, read_only=call.accesses.only_reads, root=root)
+    return (_of_a_part(call.tool_name, CommandPart(command, prefix=prefix)), exact) if prefix else (exact,)
+
+
+def _of_parts(tool_name: str, parts: tuple[CommandPart, ...]) -> tuple[Grant, ...]:
+    needed = [part for part in parts if not part.proven]
+    if not needed or not all(part.prefix for part in needed):
+        return ()
+    grants = tuple(dict.fromkeys(_of_a_part(tool_name, part) for part in needed))
+    if len(grants) == 1:
+        return grants
+    return (
+        Grant(
+            tool_name,
+            PARTS + IN_FOLDER.join(grant.pattern for grant in grants),
+            "; ".join(grant.label for grant in grants),
+            may_last=all(grant.may_last for grant in grants),
+            label_always="; ".join(grant.label_always or grant.label for grant in grants),
+            parts=grants,
+        ),
+    )
+
+
+def _of_a_part(tool_name: str, part: CommandPart) -> Grant:
+    """The grant for one command. No rule covers what is spelled by the path of an environment, or approved for one folder."""
+    words, place = part.prefix, f" in {part.folder}" if part.folder else ""
+    label, always = f"commands that start with `{words}`{place}", ""
+    if tool_name == BASH and (part.kind or kind_of(words.split())) == "tests":
+        label, always = f"tests: {words}{place or ' in this project'}", f"tests: {words} in every project"
+    return Grant(
+        tool_name,
+        f"{PREFIX}{words}{IN_FOLDER if part.folder else ''}{part.folder}",
+        label,
+        # rules of other tools do not match commands; a rule of these words would cover more than the grant does
+        may_last=tool_name == BASH and not part.folder and not part.environment and words not in _NO_RULES,
+        label_always=always,
+        environments=part.environments,
+        environment=part.environment,
+    )
 
 
 def _of_a_site(call: ToolRequest) -> Grant:
@@ -143,8 +208,8 @@ def save_rule(grant: Grant, tool_name: str) -> None:
 def _rule(grant: Grant, tool_name: str) -> dict[str, Any]:
     from kin_nb.core.config.kin_config import Added  # noqa: PLC0415  (as above)
 
-    if grant.pattern.startswith(PREFIX):
-        return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(PREFIX)])}}
+    if grant.pattern.startswith((PREFIX, PARTS)):
+        return {grant.tool_name: {"allowlist": Added([each.pattern.removeprefix(PREFIX) for each in grant.each])}}
     if grant.pattern.startswith(FILE):
         # the absolute path, because config.toml applies to every workspace
         path = glob.escape(grant.pattern.removeprefix(FILE))

@@ -170,7 +170,7 @@ class AllowWhatWasGranted:
     label: ClassVar = "approved for this session"
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
-        grant = context.grants.covering(call, context.workspace)
+        grant = context.grants.covering(call, context.workspace, strict=context.policy is Policy.STRICT)
         return Decision.allow(f"approved for this session: {grant.label}") if grant else None
 
 
@@ -211,7 +211,7 @@ class AllowByRisk:
 
 
 def _edits_only(call: ToolRequest) -> bool:
-    return all(path.is_file() for path in call.write_paths)
+    return call.command is None and not call.accesses.everything and all(path.is_file() for path in call.write_paths)
 
 
 CHAIN: tuple[SafetyPolicy, ...] = (
@@ -263,10 +263,12 @@ def _effect(call: ToolRequest) -> str:
 def risk_of(call: ToolRequest, workspace: Workspace) -> Risk:
     """Low: only reads. Medium: writes files. High: everything else, and every path that is sensitive or outside the workspace.
 
-    High are also effects that a tool does not declare: commands that are not proven read-only (each deletion is one), requests to
-    the network, and MCP servers, whatever they declare.
+    Medium are also commands of known kinds: test runners and linters with harmless options, `mkdir`, `--version` and `--help`.
+    High are effects that a tool does not declare: all other commands that are not proven read-only (each deletion is one),
+    requests to the network, and MCP servers, whatever they declare.
     """
-    if call.accesses.everything or call.accesses.network:
+    ordinary = _is_ordinary(call)
+    if (call.accesses.everything and not ordinary) or call.accesses.network:
         return Risk.HIGH
     if not all(map(workspace.contains, (*call.read_paths, *call.write_paths))):
         return Risk.HIGH
@@ -274,7 +276,13 @@ def risk_of(call: ToolRequest, workspace: Workspace) -> Risk:
         return Risk.HIGH
     if any(workspace.is_sensitive(path, "write") for path in call.write_paths):
         return Risk.HIGH
-    return Risk.MEDIUM if call.accesses.writes else Risk.LOW
+    return Risk.MEDIUM if call.accesses.writes or ordinary else Risk.LOW
+
+
+def _is_ordinary(call: ToolRequest) -> bool:
+    """Whether it is a command, and each of its parts is proven read-only or of a known kind."""
+    parts = call.accesses.parts
+    return call.command is not None and bool(parts) and all(part.proven or part.kind for part in parts)
 
 
 def ways_to_allow(call: ToolRequest, context: SafetyContext) -> tuple[str, ...]:

@@ -133,7 +133,8 @@ class ApprovalGate:
     def _refuse_failing(self, call: ResolvedToolCall, preview: Preview) -> None:
         """Raise ToolError if the call would fail. Other files than the workspace's ask first: the error may quote them."""
         workspace = self._context().workspace
-        if preview.error and not workspace.too_wide and risk_of(call.request, workspace) is Risk.MEDIUM:
+        writes = bool(call.request.accesses.writes)
+        if preview.error and writes and not workspace.too_wide and risk_of(call.request, workspace) is Risk.MEDIUM:
             raise ToolError(preview.error)
 
     def _with_changed_scripts(self, decision: Decision, before: dict[str, str] | None, now: dict[str, str]) -> Decision:
@@ -280,7 +281,7 @@ class ApprovalGate:
         problem = await asyncio.to_thread(remember, answer, offered, grants, save)
         if problem:
             self._warn(problem)
-        if not 0 <= answer.grant < len(offered) or offered[answer.grant] not in grants.granted:
+        if not 0 <= answer.grant < len(offered) or not grants.holds(offered[answer.grant]):
             return "once"
         return "session" if problem or answer.by != "person" else answer.scope
 

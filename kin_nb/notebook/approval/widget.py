@@ -42,7 +42,10 @@ def scope_label(request: ApprovalRequest, decision: ApprovalDecision) -> str:
     """The scope of a decision in words: "" for one that is about this call only."""
     from kin_nb.render.text import one_line  # noqa: PLC0415  (drawing is only needed when a user is asked)
 
-    return one_line(request.scopes[decision.grant].label) if decision.scope != "once" else ""
+    if decision.scope == "once":
+        return ""
+    grant = request.scopes[decision.grant]
+    return one_line((grant.label_always if decision.scope == "always" else "") or grant.label)
 
 
 def _choice(request: ApprovalRequest, decision: ApprovalDecision) -> Choice:

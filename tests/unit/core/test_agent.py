@@ -230,13 +230,13 @@ async def test_a_rejection_without_a_word_stops_the_turn_with_every_call_answere
 async def test_approved_for_the_session_is_not_asked_again_within_its_scope(model_server, agent):
     questions = await asked(agent, ApprovalDecision(True, scope="session"), ApprovalDecision(True))
     model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -q")])
-    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -q || true")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -q || rm x")])
     model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -v -q")])
     model_server.enqueue("Done.")
     await run_turn(agent)
     assert [q.args.command for q in questions] == [
         "python -m unittest -q",
-        "python -m unittest -q || true",  # not plain words: the grant does not cover it
+        "python -m unittest -q || rm x",  # the grant does not cover `rm`
     ]
 
 

@@ -60,12 +60,12 @@ def test_an_edit_offers_its_file_first_then_all_files(workspace):
 
 def test_a_command_offers_what_it_starts_with_then_itself(workspace):
     assert labels(command("pytest -q tests"), workspace) == [
-        ("commands that start with `pytest`", True),
+        ("tests: pytest in this project", True),
         ("exactly this command", False),
     ]
     assert labels(command("pytest | tail"), workspace) == [("exactly this command", False)]
     both = command("pytest -q", everything=True, writes=("report.txt",))
-    assert labels(both, workspace)[0][0] == "commands that start with `pytest`"
+    assert labels(both, workspace)[0][0] == "tests: pytest in this project"
     assert labels(command("pytest", tool="remote"), workspace)[0][1] is False, "no rule of its reads commands"
 
 
@@ -117,7 +117,7 @@ def test_grants_are_listed_in_words_and_taken_back():
         grants.add(scopes(call)[0])
         grants.add(scopes(call)[0])
     listed = [
-        "commands that start with `pytest`",
+        "tests: pytest in this project",
         "exactly the command `rm -rf build | cat`",
         "every call of shout",
     ]

@@ -9,8 +9,11 @@ There are three parsers, because the safe side of a mistake differs:
 * read_only/ is strict. It accepts plain lines only, and two independent tokenizers (the shell's rules, tree-sitter) must agree on
   every word. Proving too little is safe.
 * command_prefix.py is the smallest: one command of plain words, for grants that cover commands with the same prefix.
-Read in this order: classification, classify, dangerous, reader/, read_only/, command_prefix, named_scripts.
-May import: kin_nb.core.safety, kin_nb.core's paths, sensitive names, tool types and workspace, tree-sitter (on first use).
+command_parts.py divides a line with the strict one, and looks at each command with the smallest.
+Read in this order: classification, classify, dangerous, reader/, read_only/, command_prefix, command_parts, environment_programs,
+named_scripts.
+May import: kin_nb.core.safety, kin_nb.core's paths, Python environments, sensitive names, tool types and workspace, tree-sitter
+(on first use).
 """
 
 from kin_nb.core.safety.shell.classification import Classification

@@ -96,12 +96,16 @@ def leaves_workspace(word: str) -> bool:
     )
 
 
-def links_outside(word: str, root: Path) -> bool:
-    """Whether a symbolic link in an argument leads out of the workspace, or to a sensitive file. It need not exist."""
+def links_outside(word: str, root: Path, folder: Path | None = None) -> bool:
+    """Whether a symbolic link in an argument leads out of the workspace, or to a sensitive file. It need not exist.
+
+    `folder`: where the command runs; by default in `root`.
+    """
     top = os.path.realpath(root)
+    place = os.path.realpath(folder or root)
     option_value = word[2:] if word.startswith("-") else ""
     for part in {word, option_value, *_JOINS_PATHS.split(word)} - {""}:
-        named = str(PurePath(top) / part)
+        named = str(PurePath(place) / part)
         real = os.path.realpath(named)
         if real == os.path.normpath(named):
             continue
@@ -398,6 +402,8 @@ def is_known_program(program: str) -> bool:
 def find_prefix(words: list[str], modules: bool = False) -> CommandPrefix | None:
     """The longest one that is known; None where the program is not. `modules`: also those of `python -m`."""
     program, arguments = words[0], words[1:]
+    if " " in program:  # `'git log'` is one program of that name
+        return None
     if program.startswith(("python", "pypy")):
         is_module = _PYTHON.match(program) and arguments[:1] == ["-m"]
         return _after(words[:2], arguments[1:], modules=True) if is_module else None

@@ -3,7 +3,8 @@
 A pattern of the allowlist or the denylist is compared word by word with the beginning of the command. A pattern with `*`, `?`
 or `[` is a glob for the whole command.
 
-An allowlist pattern covers one simple command of plain words. It does not cover a word that names a program to run, a place
+An allowlist pattern covers one simple command of plain words, or a line of such commands that the allowlist covers, with proven
+filters (safety/shell/command_parts.py). It does not cover a word that names a program to run, a place
 outside the workspace or a sensitive file (also through a link), nor a git option before the subcommand (`-C`, `-c`), unless the
 pattern spells that word. For the programs in safety/shell/command_prefix.py it covers read-only commands, the options that are
 listed there or that the pattern spells, and the command that equals the pattern. A subcommand that is not listed there
@@ -34,6 +35,7 @@ from kin_nb.core.python_environment import command_environment
 from kin_nb.core.redaction import Redactor, is_secret_name
 from kin_nb.core.safety.shell import Classification, classify
 from kin_nb.core.safety.shell.classify import sensitive_writes
+from kin_nb.core.safety.shell.command_parts import command_parts
 from kin_nb.core.safety.shell.command_prefix import (
     find_prefix,
     is_known_program,
@@ -48,7 +50,7 @@ from kin_nb.core.safety.shell.read_only.working_dir import read_only_environment
 from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
 from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand
 from kin_nb.core.text import listed
-from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, CommandPart, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.truncation import OUTPUT_LIMIT, CappedOutput
@@ -77,13 +79,9 @@ INTERACTIVE = (
 INTERACTIVE_ALONE = ("python", "python3", "ipython", "bash", "sh", "zsh", "fish", "dash", "su")
 
 
-LONGEST = 3_600
-"""Seconds that a command may run."""
-
-
 class BashArgs(BaseModel):
     command: str = Field(min_length=1, description="The command line")
-    timeout: int | None = Field(None, ge=1, description=f"Seconds until it is stopped (default 120, at most {LONGEST})")
+    timeout: int | None = Field(None, ge=1, le=600, description="Timeout in seconds, 1 to 600 (default 30)")
 
 
 class BashResult(BaseModel):
@@ -98,8 +96,6 @@ class BashResult(BaseModel):
     """Command lines of the processes that could not be killed."""
     seconds: int = 0
     """The timeout that applied."""
-    asked_seconds: int = 0
-    """The timeout that the call asked for, when it is longer than that."""
     note: str = ""
     """A line for the model above the output."""
 
@@ -114,7 +110,7 @@ class BashConfig(BaseToolConfig):
 
     denylist: list[str] = Field(default_factory=lambda: list(INTERACTIVE))
     denylist_standalone: list[str] = Field(default_factory=lambda: list(INTERACTIVE_ALONE))
-    default_timeout: int = Field(120, ge=1, le=LONGEST)
+    default_timeout: int = Field(30, ge=1, le=600)
     env: dict[str, str] = Field(default_factory=dict)
     keep_env: list[str] = Field(default_factory=list)
     sandbox: Literal["off", "auto", "on"] = "off"
@@ -143,7 +139,11 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         if self._is_proven(args.command, found):
             return Accesses(reads=found.reads or (".",))
         writes = sensitive_writes(args.command, Workspace(self.config.effective_workdir))
-        return Accesses(everything=True, writes=writes, reason=found.reason)
+        parts = () if found.kind == "dangerous" else self._parts(args.command)
+        return Accesses(everything=True, writes=writes, reason=found.reason, parts=parts)
+
+    def _parts(self, command: str, *, states: bool = True) -> tuple[CommandPart, ...]:
+        return command_parts(command, self.config.effective_workdir, self.environment(), states=states)
 
     def preview(self, args: BashArgs) -> Preview:
         return Preview(summary=self._summary(args.command.strip()), body=args.command, kind="command")
@@ -165,7 +165,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             args.command,
             self.config.effective_workdir,
             lambda: self._is_proven(args.command, self._classify(args.command)),
-        )
+        ) or allows_parts(pattern, self.config.allowlist, self._parts(args.command, states=False))
 
     def why_denied(self, args: BashArgs) -> str:
         waits = "waits for input at a terminal, and there is no terminal here"
@@ -186,8 +186,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             raise ToolError(f"The workspace folder {cwd} does not exist any more.")
         if "\0" in args.command:
             raise ToolError("The command contains a NUL character. Remove it.")
-        asked = args.timeout or self.config.default_timeout
-        seconds = min(asked, LONGEST)
+        seconds = args.timeout or self.config.default_timeout
         output = CappedOutput(OUTPUT_LIMIT, self.emit)
         environment = self._environment_for(args.command)
         run = partial(run_process, cwd=cwd, environment=environment, seconds=seconds, sink=output.add)
@@ -206,7 +205,6 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             swept=list(ended.swept),
             remains=list(ended.remains),
             seconds=seconds,
-            asked_seconds=asked if asked > seconds else 0,
             note=note,
         )
 
@@ -277,7 +275,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     def to_model(self, result: BashResult) -> str:
         lines = [result.output.rstrip("\n")] if result.output.strip() else []
         if result.timed_out:
-            lines.append(_time_up(result))
+            lines.append(f"[killed: it did not end within {result.seconds} s]")
         elif result.exit_code:
             lines.append(f"[exit code {result.exit_code}]")
         if result.swept:
@@ -291,14 +289,6 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     def uncovered(self, result: BashResult | None) -> str:
         return "what its remaining processes change from now on" if result is not None and result.remains else ""
-
-
-def _time_up(result: BashResult) -> str:
-    limit = f"its time limit of {result.seconds:,} s"
-    if result.asked_seconds:
-        limit = f"the longest time limit, {result.seconds:,} s; {result.asked_seconds:,} s were asked for"
-    more = "" if result.seconds >= LONGEST else f" If it needs more time, pass a longer timeout, at most {LONGEST:,} s."
-    return f"[stopped at {limit}.{more}]"
 
 
 def _listed(commands: list[str]) -> str:
@@ -333,6 +323,22 @@ def pattern_allows(pattern: str, command: str, root: Path, is_harmless: Callable
     covered = not is_known_program(named[0]) if known is None else known.covers(named, spelled)
     links = (word for word in words[1:] if word not in spelled and links_outside(word, root))
     return (covered and not any(links)) or is_harmless()
+
+
+def allows_parts(pattern: str, patterns: Sequence[str], parts: Sequence[CommandPart]) -> bool:
+    """Whether the allowlist `patterns` covers each command of a line, with `pattern` at least one of them.
+
+    Only commands that a grant could name are covered, and none that is spelled by a path or runs in another folder.
+    """
+    needed = [part for part in parts if not part.proven]
+    fits = [[_part_fits(each, part) for part in needed] for each in (pattern, *patterns)]
+    return any(fits[0]) and all(map(any, zip(*fits, strict=True))) and not any(part.reads for part in parts)
+
+
+def _part_fits(pattern: str, part: CommandPart) -> bool:
+    if not part.prefix or part.folder or part.environment:
+        return False
+    return _pattern_fits(pattern, list(part.words)) or _pattern_fits(pattern, part.prefix.split())
 
 
 def pattern_denies(pattern: str, command: SimpleCommand) -> bool:

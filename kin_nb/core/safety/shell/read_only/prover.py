@@ -30,10 +30,7 @@ _CONDITIONS = ("[", "test")
 def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """What the line reads, as `Classification.reads`. Raises UnprovenError."""
     working_dir = WorkingDir(root, root, environment)
-    if shutil.which("bash", path=environment.get("PATH")) is None:
-        raise UnprovenError("there is no bash here, and another shell may read it otherwise")
-    check_origin("bash", working_dir)
-    _check_locale(command, environment)
+    check_shell(command, working_dir)
     found = lists(agreed_tokens(command))
     if sum(len(pipeline.commands) for pipelines in found for pipeline in pipelines) > _MOST_COMMANDS:
         raise UnprovenError(f"it runs more than {_MOST_COMMANDS} commands")
@@ -41,6 +38,22 @@ def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str
     for pipelines in found:
         working_dir = proof.and_or_list(pipelines, working_dir)
     return tuple(dict.fromkeys(proof.reads))
+
+
+def prove_command(command: PlainCommand, working_dir: WorkingDir) -> tuple[str, ...]:
+    """What one command of a plain line reads, run in that folder. Raises UnprovenError. `cd` is not such a command."""
+    proof = _Proof()
+    if proof.and_or_list([Pipeline(commands=[command])], working_dir) != working_dir:
+        raise UnprovenError(f"{shown(command.shown)} moves to another folder")
+    return tuple(dict.fromkeys(proof.reads))
+
+
+def check_shell(command: str, working_dir: WorkingDir) -> None:
+    """Raises UnprovenError unless the machine's own bash runs the line, and reads its characters as they are read here."""
+    if shutil.which("bash", path=working_dir.environment.get("PATH")) is None:
+        raise UnprovenError("there is no bash here, and another shell may read it otherwise")
+    check_origin("bash", working_dir)
+    _check_locale(command, working_dir.environment)
 
 
 def _check_locale(command: str, environment: Mapping[str, str]) -> None:
