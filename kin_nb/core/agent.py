@@ -34,6 +34,7 @@ from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session_toolset import SessionToolset
 from kin_nb.core.settings import Settings
 from kin_nb.core.subagent import run_subagent
+from kin_nb.core.system_prompt.builder import changes_since
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.file_tracker import FileTracker
 from kin_nb.core.tools.subagent_profiles import Profile
@@ -106,7 +107,9 @@ class Agent(AgentParts):
 
         `options`: arguments of the constructor. Raises SessionError, ConfigError; the log is unlocked in that case.
         """
-        return resumed(partial(cls, config, **options), config, name)
+        agent = resumed(partial(cls, config, **options), config, name)
+        agent.keep_system_prompt()
+        return agent
 
     def continue_from(
         self,
@@ -192,6 +195,7 @@ class Agent(AgentParts):
         self.conversation.take(record)
         self.journal.rename("clear")
         self.journal.append_move(record)
+        self.journal.write_system_prompt(self.messages[0].content or "")
 
     async def compact(self, *, key: str = "", cell_id: str | None = None) -> str:
         """Summarize the older part of the conversation. Returns the model's summary, "" when there was nothing to summarize.
@@ -244,6 +248,7 @@ class Agent(AgentParts):
         """Reload settings, tools and system prompt; messages and session id are kept (seed 000). None: unchanged."""
         self.middleware_pipeline.limits = self.middleware_pipeline.limits.changed(max_turns, max_price)
         self.switch_config(config or self.base_config)
+        self.history.set_system_prompt(self.system_prompt())
 
     def limit(self, limits: Limits) -> None:
         """Set other limits from the next step on."""
@@ -268,7 +273,25 @@ class Agent(AgentParts):
         self.toolset.reconfigure(settings.config)
         self.middleware_pipeline.set_builtin(settings.config, settings.base_mode)
         self.conversation.usage.set_prices()
-        self.history.set_system_prompt(self.system_prompt())
+        if len(self.messages) > 1:
+            self._note_changes()
+        else:
+            self.history.set_system_prompt(self.system_prompt())
+
+    def keep_system_prompt(self) -> None:
+        """Take the system prompt of the session's log, so that requests begin as before, and note what has changed since."""
+        stored = self.journal.stored_system_prompt(self.parts.settings.expand_paths)
+        if stored:
+            self.history.set_system_prompt(stored)
+            self._note_changes()
+
+    def _note_changes(self) -> None:
+        """Tell the model with the next request what of the system prompt is no longer so."""
+        notes = [*(message.note for message in self.messages), *self.conversation.notes]
+        known = "\n".join(filter(None, (self.messages[0].content, *notes)))
+        note = changes_since(known, map(self.journal.without_secrets, self.toolset.prompt_sections()))
+        if note:
+            self.conversation.notes.append(note)
 
     def _begin_log(self) -> None:
         """Write the log's first line; later, check that no other process has continued the log. Raises SessionError."""

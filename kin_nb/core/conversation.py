@@ -122,10 +122,10 @@ class Conversation:
         self.transcript.add(record)
         self.lineage.add(record)
 
-    def context(self, config: KinConfig) -> ConversationContext:
-        """Return what middleware, pruning and compaction look at."""
+    def context(self, config: KinConfig, *, is_new: bool = True) -> ConversationContext:
+        """Return what middleware, pruning and compaction look at. `is_new`: see ConversationContext."""
         uncounted = estimate_tokens(self.history.messages[self.history.counted :])
-        return ConversationContext(self.history.messages, self.usage.stats, config, uncounted)
+        return ConversationContext(self.history.messages, self.usage.stats, config, uncounted, is_new)
 
     def mark(self, turn_id: str, step: int) -> Checkpoint:
         """Mark the place before the prompt (BEFORE_PROMPT) or a step of that turn, or after all of it (END)."""

@@ -67,6 +67,5 @@ class DenwaRenji:
             raise BackToTheFuture(next(c for c in self._checkpoints if c.id == mail.checkpoint_id), mail.message)
 
     def shown(self) -> str:
-        first, *more = (checkpoint.id for checkpoint in self._checkpoints)
-        ids = f"{first}{''.join(f', {n}' for n in more)}"
-        return f"Checkpoints of this turn, one before each of your replies: {ids}. The next reply comes after {[first, *more][-1]}."
+        """Return the note about the newest checkpoint. The notes of the earlier ones are still in the conversation."""
+        return f"Checkpoint {self._checkpoints[-1].id} is here, before your next reply."

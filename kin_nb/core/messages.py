@@ -62,7 +62,8 @@ class LLMMessage(BaseModel):
     Beyond seed 002: `images` are sent with the content. `reasoning_blocks` are a provider's own form of reasoning
     (Anthropic's signed thinking): they are sent back unchanged to the same API style, and never recorded. `origin`: what
     the server sent with a reply and expects back. `hint`: the last line of a tool result, when it is advice. `is_stub`:
-    the content replaces a longer tool result that was shortened. Dumps omit `hint` and `is_stub`; `content` has the text.
+    the content replaces a longer tool result that was shortened. `note`: what kin_nb adds below the content in requests.
+    Dumps omit `hint`, `is_stub` and `note`; `content` has the text.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -78,6 +79,7 @@ class LLMMessage(BaseModel):
     origin: CallOrigin | None = None
     hint: str = Field(default="", exclude=True)
     is_stub: bool = Field(default=False, exclude=True)
+    note: str = Field(default="", exclude=True)
 
     _encoded: dict[str, bytes] = PrivateAttr(default_factory=dict)
 
@@ -91,11 +93,18 @@ class LLMMessage(BaseModel):
         """Return a copy with other fields, without the cached encodings, which `model_copy` would keep."""
         return LLMMessage.model_construct(**{**self.__dict__, **fields})
 
+    def with_note(self) -> LLMMessage:
+        """Return the message as the model gets it: the content, then the note."""
+        if not self.note:
+            return self
+        note = f"[kin_nb: {self.note}]"
+        return self.changed(content=f"{self.content}\n\n{note}" if self.content else note, note="")
+
     def encoded(self, style: str, encode: Callable[[LLMMessage], bytes]) -> bytes:
-        """Return the message as bytes for API style `style`; `encode` runs only the first time."""
+        """Return the message with its note as bytes for API style `style`; `encode` runs only the first time."""
         found = self._encoded.get(style)
         if found is None:
-            found = self._encoded[style] = encode(self)
+            found = self._encoded[style] = encode(self.with_note())
         return found
 
 

@@ -36,6 +36,7 @@ PLAN_REMINDER = (
     "would change, where, in which order, how you would check it; name open choices at its end, with your default. Only "
     "the person can leave plan mode."
 )
+PLAN_OVER = "plan mode is off: change what the task needs."
 
 
 class MiddlewareAction(StrEnum):
@@ -56,13 +57,15 @@ class ResetReason(StrEnum):
 class ConversationContext:
     """The conversation as middleware sees it. `messages` is the agent's own list: read it, do not change it.
 
-    `uncounted`: tokens, estimated, of what came after the last measure of the context.
+    `uncounted`: tokens, estimated, of what came after the last measure of the context. `is_new`: no request was made since
+    the turn began, or since the conversation was compacted in it.
     """
 
     messages: list[LLMMessage]
     stats: AgentStats
     config: KinConfig
     uncounted: int = 0
+    is_new: bool = True
 
     @property
     def tokens(self) -> int:
@@ -301,15 +304,28 @@ class ContextWarningMiddleware(BuiltinMiddleware):
 
 
 class PlanModeMiddleware(BuiltinMiddleware):
-    """Remind the model of plan mode in each request; the safety chain enforces it. `mode` returns the current mode."""
+    """Tell the model in each prompt that plan mode is on, and once that it is over; the safety chain enforces it.
+
+    `mode` returns the current mode.
+    """
 
     def __init__(self, mode: Callable[[], AgentMode]) -> None:
         self._mode = mode
 
-    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
-        if self._mode() is not AgentMode.PLAN:
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
+        if not context.is_new:
             return MiddlewareResult()
-        return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message=PLAN_REMINDER)
+        if self._mode() is AgentMode.PLAN:
+            return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message=PLAN_REMINDER)
+        if _knows_plan_mode(context.messages):
+            return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message=PLAN_OVER)
+        return MiddlewareResult()
+
+
+def _knows_plan_mode(messages: Sequence[LLMMessage]) -> bool:
+    """Return whether the last note about plan mode says that it is on."""
+    notes = (message.note for message in reversed(messages) if message.note)
+    return next((PLAN_REMINDER in note for note in notes if PLAN_REMINDER in note or PLAN_OVER in note), False)
 
 
 def builtin_middleware(

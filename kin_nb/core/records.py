@@ -244,7 +244,7 @@ class RecordedDMail(Record):
 class RecordedStep(Record):
     """One request and its reply. `fingerprint` is the sha256 of the messages after the system message.
 
-    `injected`: text that middleware added to this request only. `reminder`: the part of it that warns the model of
+    `injected`: the note below the last message of this request, from middleware. `reminder`: the part of it that warns the model of
     repeated calls, which is shown. `pruned`: ids of calls, in any turn, whose results are stubs from this request on.
     """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kin_nb.core.config import KinConfig
 from kin_nb.core.host_facts import A_PROGRAM, HostFacts
 from kin_nb.core.skills.manager import SkillManager, expand_skill
-from kin_nb.core.system_prompt import build_system_prompt
+from kin_nb.core.system_prompt.builder import joined, prompt_sections
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import APIToolFormatHandler
@@ -32,9 +32,13 @@ class SessionToolset(Toolset):
 
     def system_prompt(self) -> str:
         """Build the system prompt. Raises ConfigError if its file cannot be read."""
+        return joined(self.prompt_sections())
+
+    def prompt_sections(self) -> list[str]:
+        """Return the sections of the system prompt as a new session would have it. Raises as `system_prompt`."""
         config = self._config
         offered = _SKILL in self.manager.available_tools()
-        return build_system_prompt(
+        return prompt_sections(
             config,
             trusted=config.project_trusted,
             skills=list(self.skills.available.values()) if offered else (),

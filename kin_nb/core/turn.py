@@ -1,7 +1,7 @@
 """One turn: the loop of steps (a request, its reply, its tools) until the model asks for no more. Read this first.
 
 Contract: every tool call in the history gets a result, however `run` ends. Middleware is called before and after each
-step; the text that it injects is sent with one request only, and never enters the history.
+step; the text that it injects becomes a note of the last message, which later requests have too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kin_nb.core.events import (
     WarningEvent,
 )
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
-from kin_nb.core.messages import ImageContent, LLMMessage, Role
+from kin_nb.core.messages import ImageContent, Role
 from kin_nb.core.middleware import SHORTEST, ConversationContext, MiddlewareAction, MiddlewareError, MiddlewareResult
 from kin_nb.core.model_response import ModelResponse
 from kin_nb.core.records import (
@@ -87,8 +87,10 @@ class Turn:
         self._stopped: Stop | None = None
         self._dmail: RecordedDMail | None = None
         """The rewind that the next step begins with."""
+        self._is_new = True
+        """Whether no request was made since the turn began, or since the conversation was compacted in it."""
         self._reminders: list[str] = []
-        """The notes of middleware before this step, which are sent with its request only."""
+        """The notes of middleware before this step."""
 
     async def run(self, emit: Emit) -> None:
         """Run the whole turn. Its record is closed when this ends, however it ends."""
@@ -217,7 +219,8 @@ class Turn:
 
     async def _receive(self, reply: ModelResponse, injected: str) -> None:
         """Emit the reply while it streams. Of a broken or endless reply, only the text is kept."""
-        chunks = self._context.chunks(_with(injected, self._history.messages))
+        self._is_new = False
+        chunks = self._context.chunks(self._history.with_note(injected))
         try:
             async with aclosing(reply.stream(chunks)) as events:
                 async for event in events:
@@ -271,9 +274,10 @@ class Turn:
 
     async def _compact(self, threshold: int) -> None:
         await self._context.compactor.compact_in_turn(threshold, self._recorder, self._tell_warned)
+        self._is_new = True
 
     def _looked_at(self) -> ConversationContext:
-        return self._conversation.context(self._context.settings.config)
+        return self._conversation.context(self._context.settings.config, is_new=self._is_new)
 
     # What is reported and recorded.
 
@@ -310,6 +314,7 @@ class Turn:
     def _keep(self, reply: ModelResponse, injected: str) -> RecordedStep:
         """Put the reply into the history and the record: both, even if an observer of the first is interrupted."""
         reminder = self._conversation.take_notes()
+        self._history.add_note(injected)
         try:
             self._history.append(reply.message)
         finally:
@@ -362,12 +367,3 @@ def _stop_of(result: MiddlewareResult) -> Stop:
     """Return the reason for the record, which has only known reasons: a program's middleware may return any."""
     reason = result.stop_reason if result.stop_reason in get_args(StopReason) else "middleware"
     return Stop(result.reason or "stopped by middleware", reason)
-
-
-def _with(injected: str, messages: list[LLMMessage]) -> list[LLMMessage]:
-    """Return the messages of one request: a copy of the last message has the note added. The history is unchanged."""
-    if not injected:
-        return messages
-    last = messages[-1]
-    note = f"[kin_nb: {injected}]"
-    return [*messages[:-1], last.changed(content=f"{last.content}\n\n{note}" if last.content else note)]

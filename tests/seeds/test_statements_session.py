@@ -15,7 +15,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig, MissingAPIKeyError, ModelConfig, PricingInfo, ProviderConfig
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.llm.backend.generic import MistralBackend
-from kin_nb.core.middleware import PLAN_REMINDER, MiddlewareResult, ResetReason
+from kin_nb.core.middleware import PLAN_OVER, PLAN_REMINDER, MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.session.log import read_lines
@@ -183,8 +183,8 @@ async def test_the_model_is_warned_as_its_window_fills_if_that_is_wanted(model_s
     await agent.aclose()
 
 
-async def test_a_reminder_does_not_outlive_the_request_that_it_was_for(model_server, config):
-    """The request fails, plan mode is left: the next one knows nothing of it."""
+async def test_a_note_of_a_failed_request_does_not_stay(model_server, config):
+    """The request fails: the next prompt is noted again, and once more when plan mode is over."""
     agent = Agent(config, AgentMode.PLAN)
     model_server.enqueue(status=401)
     await run_turn(agent, "plan it")
@@ -195,8 +195,9 @@ async def test_a_reminder_does_not_outlive_the_request_that_it_was_for(model_ser
     agent.switch_mode(AgentMode.DEFAULT)
     model_server.enqueue("Done.")
     await run_turn(agent, "do it")
-    _, once, _, never = (request["messages"][-1]["content"] for request in model_server.requests)
-    assert (once.count(PLAN_REMINDER), never) == (1, "do it")
+    noted = [str(request["messages"]).count(PLAN_REMINDER) for request in model_server.requests]
+    assert noted == [1, 1, 2, 1]
+    assert model_server.requests[-1]["messages"][-1]["content"] == f"do it\n\n[kin_nb: {PLAN_OVER}]"
     await agent.aclose()
 
 

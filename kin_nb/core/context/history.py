@@ -94,6 +94,21 @@ class History:
     def fingerprint(self) -> str:
         return self._hashes[-1].hexdigest()
 
+    def add_note(self, text: str) -> None:
+        """Add a note to the last message. It stays there in all later requests, so that each begins as the one before.
+
+        Fingerprints are without notes: they compare what was said and done.
+        """
+        if not text:
+            return
+        plain, self.messages[-1] = self.messages[-1], self.messages[-1].changed(note=text)
+        if any(message is plain for message in self._unsaid):
+            self._unsaid.append(self.messages[-1])
+
+    def with_note(self, text: str) -> list[LLMMessage]:
+        """Return the messages of a request, the last one with a note, which `add_note` keeps once the request is answered."""
+        return [*self.messages[:-1], self.messages[-1].changed(note=text)] if text else self.messages
+
     def set_system_prompt(self, text: str) -> None:
         """Set the system prompt. An equal text changes nothing, so that the cached prefix stays the same object."""
         if self.messages[0].content != text:
@@ -251,6 +266,7 @@ class History:
         yield from self._replay_compaction(step.compaction, expand)
         self.prune(step.pruned, expand)
         self.take_pruned()
+        self.add_note(expand(step.injected))
         reply, *answers = messages_of_step(step, expand)
         yield self._enter(reply)
         if step.prompt_tokens:

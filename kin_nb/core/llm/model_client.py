@@ -71,7 +71,7 @@ class ModelClient:
         calls: bool = True,
     ) -> AsyncGenerator[LLMChunk, None]:
         """Yield the reply, streamed or as one chunk. `calls`: False forbids tool calls."""
-        backend, request = await self._open(config), _request(config, messages, tools, session_id)
+        backend, request = await self._open(config), _request(config, self._with_notes(messages), tools, session_id)
         if not calls and tools:
             request["tool_choice"] = "none"
         if not self.streaming and not isinstance(backend, GivesNotice):
@@ -88,7 +88,7 @@ class ModelClient:
         self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
     ) -> LLMChunk:
         """A reply in words. The tools go along, so that the request begins as the others do (prompt caches)."""
-        request = _request(config, messages, tools, session_id)
+        request = _request(config, self._with_notes(messages), tools, session_id)
         request["tool_choice"] = "none" if tools else None
         backend, tell = await self._open(config), NOTICES.get()
         if tell is None or not isinstance(backend, GivesNotice):
@@ -105,12 +105,16 @@ class ModelClient:
         self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
     ) -> int:
         """Return the size of `messages`: an estimate if the server cannot count."""
-        request = _request(config, messages, tools, session_id)
+        request = _request(config, self._with_notes(messages), tools, session_id)
         del request["max_tokens"]
         try:
             return await (await self._open(config)).count_tokens(**request)
         except BackendError:
             return sum(len(message.content or "") for message in messages) // 4
+
+    def _with_notes(self, messages: list[LLMMessage]) -> list[LLMMessage]:
+        """Return the messages for a backend that was given, which reads `content`: ours add the notes as they encode."""
+        return messages if self.given is None else [message.with_note() for message in messages]
 
     async def aclose(self) -> None:
         await self._leave()

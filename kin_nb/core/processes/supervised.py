@@ -36,7 +36,7 @@ _SET_BY_PYTHON = "LC_CTYPE"
 class Report:
     """What a supervisor that has ended tells.
 
-    `error`: why the program could not be started. `ended`: it did, before kin_nb asked for its end.
+    `error`: why the program could not be started. `ended`: it did, before kin_nb interrupted it or asked for its end.
     `swept`: command lines of what was still running then, and was ended. `remains`: of what could not be ended.
     """
 
@@ -89,6 +89,10 @@ class Supervised:
         for descriptor in self.fds:
             os.close(descriptor)
         self.fds = ()
+
+    def interrupt(self, process: ChildProcess) -> None:
+        """SIGINT to all, as Ctrl-C in a terminal: Python prints where it is, and ends."""
+        self._ask(supervisor.INTERRUPT, process)
 
     def terminate(self, process: ChildProcess) -> None:
         """SIGTERM to all, SIGKILL after GRACE. `process`: the supervisor's."""
@@ -152,6 +156,8 @@ def _once(names: tuple[str, ...]) -> tuple[str, ...]:
 _DRAIN = 0.2
 """Seconds that processes which could not be ended get for their last words after the program has ended."""
 _TIMED_OUT = 124
+_INTERRUPT_GRACE = 3.0
+"""Seconds in which a program whose time is up may say where it is, after SIGINT."""
 
 Sink = Callable[[bytes], bool]
 
@@ -181,8 +187,9 @@ async def run_process(
     """Run `argv` with stdin closed until it ends, `seconds` are over, or `sink` returns True (enough).
 
     `sink` gets stdout as it arrives, with stderr merged in order unless it has a file of its own. Time up, enough and
-    cancellation end the program and all that it started: SIGTERM, then SIGKILL after GRACE. So does the end of this process,
-    and what is still running when the program has ended by itself is ended too. Raises ToolError when `argv` cannot be started.
+    cancellation end the program and all that it started: SIGTERM, then SIGKILL after GRACE; when the time is up SIGINT comes
+    first, so that it can say where it is. So does the end of this process, and what is still running when the program has
+    ended by itself is ended too. Raises ToolError when `argv` cannot be started.
     """
     read_end, write_end = os.pipe()
     command = Supervised(argv, environment)
@@ -233,6 +240,9 @@ async def _watch(process: asyncio.subprocess.Process, command: Supervised, outpu
         over: set[asyncio.Future[Any]] = {exited, output.enough}
         await asyncio.wait(over, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         timed_out = not exited.done() and not output.enough.done()
+        if timed_out:
+            command.interrupt(process)
+            await asyncio.wait(over, timeout=_INTERRUPT_GRACE, return_when=asyncio.FIRST_COMPLETED)
     finally:
         try:
             if not exited.done():

@@ -32,7 +32,7 @@ GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 GIVE_UP = 5.0
 """Seconds after which a process that SIGKILL does not end is left alone: one of another user."""
-TERMINATE, KILL = b"T", b"K"
+INTERRUPT, TERMINATE, KILL = b"I", b"T", b"K"
 STARTED, FAILED, ENDED, SWEPT, REMAINS, DONE = "started", "failed", "ended", "swept", "remains", "done"
 """What a line of the report begins with."""
 _TICK = 0.02
@@ -99,6 +99,7 @@ class _Supervisor:
         self._status: int | None = None
         self._childless = False
         self._asked = b""
+        self._interrupted = False
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
         self._pidfd = _pidfd(parent)
@@ -125,7 +126,7 @@ class _Supervisor:
             self._wait(None)
         if not self._asked:
             self._until_alone(SETTLE)
-        by_itself = self._status is not None and not self._asked
+        by_itself = self._status is not None and not self._asked and not self._interrupted
         remaining = [] if self._alone() else list(self._descendants())
         if by_itself:
             self._tell(SWEPT, *(_name(process.pid) for process in remaining))
@@ -186,7 +187,7 @@ class _Supervisor:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self._program:
                     self._status = ended[1]
-                    if not self._asked:
+                    if not self._asked and not self._interrupted:
                         self._tell(ENDED)
         except ChildProcessError:
             self._childless = True
@@ -213,6 +214,11 @@ class _Supervisor:
     def _ask(self, word: bytes) -> None:
         if not word:
             self._poll.unregister(self._control)
+        if word == INTERRUPT:
+            self._interrupted = True
+            self._signal(signal.SIGINT)
+            self._signal(signal.SIGCONT)  # one that is stopped gets it too
+            return
         if self._asked != KILL:
             self._asked = word or self._asked or TERMINATE
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.secrets import secret_values
-from kin_nb.core.records import ClearRecord, CompactRecord, TurnRecord
+from kin_nb.core.records import ClearRecord, CompactRecord, TurnRecord, sha256
 from kin_nb.core.redaction import Redactor, secrets_redactor
 from kin_nb.core.session.log import SessionLog, new_session_id, session_log
 from kin_nb.core.session.metadata import config_snapshot, session_metadata
@@ -60,6 +61,9 @@ class SessionStorage:
         if unkept:
             return f"{NOTE}: {unkept}]"
         return f"{NOTE} once this session is closed: {self.log_failure}]" if self.log_failure else ""
+
+
+_HOME = re.compile(r"(?<![\w.~/-])~(?![\w.~-])")
 
 
 class SessionJournal:
@@ -131,12 +135,29 @@ class SessionJournal:
         private = {
             **session_metadata(self._root),
             "auto_approve": auto_approve,
-            "system_prompt_text": self.redact(system_prompt),
+            **self._prompt_fields(system_prompt),
             "config": config_snapshot(config),
         }
         self.log.append("session", **{**header, **private})
         if self.session_id != self.root_id:
             self._renamed("clear")
+
+    def write_system_prompt(self, text: str) -> None:
+        """Log another system prompt than that of the log's first line, if that was written."""
+        if self.log.has_header:
+            self.log.append("system_prompt", **self._prompt_fields(text))
+
+    def stored_system_prompt(self, expand: Callable[[str], str]) -> str:
+        """Return the session's system prompt as its model got it; "" when the log does not have it exactly.
+
+        `expand` inserts this machine's paths.
+        """
+        text, sent = expand(str(self.header.get("system_prompt_text") or "")), self.header.get("system_prompt_sent")
+        with_home = _HOME.sub(lambda _: str(Path.home()), text)  # a `~` may be one of the text's own
+        return next((each for each in (text, with_home) if sha256(each) == sent), "")
+
+    def _prompt_fields(self, text: str) -> dict[str, str]:
+        return {"system_prompt_text": self.redact(text), "system_prompt_sent": sha256(text)}
 
     def rename(self, why: str) -> None:
         """Set a new `session_id` and log it."""

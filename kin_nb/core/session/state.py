@@ -150,6 +150,11 @@ class SessionState:
         match kind:
             case "session":
                 self.header = self.header or line
+            case "system_prompt":
+                self.header = {
+                    **self.header,
+                    **{key: line[key] for key in ("system_prompt_text", "system_prompt_sent")},
+                }
             case "renamed":
                 self.session_id = str(line.get("session_id"))
             case "resumed" if line.get("incomplete"):

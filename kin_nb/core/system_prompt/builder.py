@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kin_nb.core.config import KinConfig
@@ -28,7 +28,7 @@ from kin_nb.core.python_environment import (
 from kin_nb.core.sensitive_names import sensitive_reason
 from kin_nb.core.skills.models import SkillInfo
 from kin_nb.core.system_prompt.git_facts import repository_root
-from kin_nb.core.system_prompt.project_context import is_dangerous, project_context
+from kin_nb.core.system_prompt.project_context import PROJECT_CONTEXT, is_dangerous, project_context
 from kin_nb.core.text import escaped_line
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.workspace import open_regular
@@ -43,6 +43,8 @@ _NO_USER = (
     "No one can answer questions or approve calls while you work: decide yourself, and say what you assumed. A call that "
     "would need approval is refused."
 )
+_CHANGED = "This has changed since the system prompt was written, and replaces what it says about the same:"
+STATE_CHANGED = "git and the files are no longer as project_context says: look again before you rely on it."
 COMMIT_SIGNATURE = "When you make a git commit, end its message with the line `Co-authored-by: kin_nb`."
 _SKILLS = "Skills. When a task fits a description, load that skill with the skill tool before you begin:"
 _SKILLS_ROOM = 6_000
@@ -71,7 +73,21 @@ def build_system_prompt(
     memory: bool = True,
     host: HostFacts = A_PROGRAM,
 ) -> str:
-    """Build the system prompt, once per session.
+    """Build the system prompt of a new session: see `prompt_sections`."""
+    sections = prompt_sections(config, trusted=trusted, skills=skills, model=model, memory=memory, host=host)
+    return joined(sections)
+
+
+def prompt_sections(
+    config: KinConfig,
+    *,
+    trusted: bool,
+    skills: Sequence[SkillInfo] = (),
+    model: str = "",
+    memory: bool = True,
+    host: HostFacts = A_PROGRAM,
+) -> list[str]:
+    """Return the sections of the system prompt, those that change least first.
 
     Nothing of the project itself but git's facts and the names of its files unless `trusted`. `skills`: none when the
     skill tool is not on offer. `memory`: whether the memory tool is. Raises ConfigError when `system_prompt_id` names no
@@ -90,7 +106,24 @@ def build_system_prompt(
         project_context(workdir, config.project_context) if config.include_project_context else "",
         agents_md(workdir, trusted=trusted, most_bytes=most_bytes),
     ]
-    return "\n\n".join(section for section in sections if section)
+    return [section for section in sections if section]
+
+
+def joined(sections: Iterable[str]) -> str:
+    return "\n\n".join(sections)
+
+
+def changes_since(known: str, sections: Iterable[str]) -> str:
+    """Return a note about the sections that a session's model does not have yet; "" when it has all.
+
+    The system prompt of a session stays as it is, so that requests begin alike (prompt caches). `known`: that prompt, with the
+    notes since then.
+    """
+    new = [section for section in sections if section not in known]
+    texts = [section for section in new if not section.startswith(PROJECT_CONTEXT)]
+    if len(texts) < len(new) and STATE_CHANGED not in known:
+        texts.append(STATE_CHANGED)
+    return "\n\n".join([_CHANGED, *texts]) if texts else ""
 
 
 def system_prompt(config: KinConfig) -> str:

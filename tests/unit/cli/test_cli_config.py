@@ -10,6 +10,7 @@ import pytest
 
 from kin_nb.core.config.trusted_folders import PROJECT_FILES, TrustedFolders
 from kin_nb.core.paths import kin_home
+from tests.table import each_row
 
 SECRETS = """
 [[providers]]
@@ -88,9 +89,10 @@ def test_secrets_are_shown_nowhere(kin, settings, home, words):
     ("text", "line"),
     [("a = 1\n[[models]\n", 2), ("policy = 'strict'\nmodels = 3\n", 2), ('policy = "lax"\n', 1), ("tools = 7\n", 1)],
 )
-@pytest.mark.parametrize("words", [["config"], ["config", "--origin"], ["run", "-p", "x"]])
+@each_row("words", [["config"], ["config", "--origin"], ["run", "-p", "x"]])
 def test_a_broken_file_is_named_with_its_line(kin, settings, text, line, words):
-    path = settings(text)
+    path = settings("")
+    path.write_text(text)
     done = kin(*words)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"{path}:{line}: ")

@@ -101,7 +101,9 @@ def test_the_sessions_own_folder_brings_what_it_is_trusted_with(kin, server, pro
     kin("trust")
     server.enqueue("Hello.")
     assert kin("run", "-p", "Hello?", "--resume", first, cwd=tmp_path).returncode == 0
-    assert "Always write tests." in server.requests[-1]["messages"][0]["content"]
+    system, *_, prompt = server.requests[-1]["messages"]
+    assert "Always write tests." in prompt["content"]
+    assert system == server.requests[0]["messages"][0], "requests begin as before"
 
 
 def test_an_unknown_id_is_an_error_that_lists_the_newest(kin, server, first):

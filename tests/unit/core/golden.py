@@ -266,6 +266,7 @@ _VARYING = {
     "milliseconds": _kept_none(0),  # durations of turns, steps and calls
     "duration": _kept_none(0),  # of an event: seconds
     "start_time": _kept_none("<time>"),
+    "system_prompt_sent": _kept_none("<sha256 of a text with this machine's paths>"),
     "username": _kept_none("<user>"),
     "git_commit": lambda _: "<commit>",  # None, unless the temporary folder lies in a repository; so are the next three
     "git_branch": lambda _: "<branch>",

@@ -46,6 +46,9 @@ async def assert_resumes(agent: Agent) -> None:
     await again.aclose()
 
 
+CHECKPOINT = "Checkpoint {} is here, before your next reply."
+
+
 def contents(request: dict[str, Any]) -> list[str]:
     return [message.get("content") or "" for message in request["messages"][1:]]
 
@@ -59,7 +62,7 @@ async def test_the_tool_and_the_checkpoints_are_there_only_when_asked_for(model_
         await run_turn(agent)
         await agent.aclose()
     told = [
-        ("send_dmail" in {tool["function"]["name"] for tool in request["tools"]}, "Checkpoints" in str(request))
+        ("send_dmail" in {tool["function"]["name"] for tool in request["tools"]}, "[kin_nb: Checkpoint" in str(request))
         for request in model_server.requests
     ]
     assert told == [(False, False), (True, True)]
@@ -83,7 +86,7 @@ async def test_what_followed_is_forgotten_but_the_message_and_the_files_stay(mod
     (sent,) = [event for event in events if isinstance(event, DMailEvent)]
     assert (sent.checkpoint_id, sent.message) == (2, "It is all in b.py.")
     said = contents(model_server.requests[-1])
-    assert said[:2] == ["change something", "I look."]
+    assert said[:2] == [f"change something\n\n[kin_nb: {CHECKPOINT.format(1)}]", "I look."]
     assert len(said) == 4
     assert "D-Mail" in said[3]
     assert "It is all in b.py." in said[3]
@@ -172,10 +175,7 @@ async def test_after_three_there_are_no_more_until_the_next_turn(model_server, t
     model_server.enqueue("Done.")
     events = await run_turn(again, "two")
     (mine,) = [e.checkpoint_id for e in events if isinstance(e, CheckpointEvent) and e.kind == "step"][:1]
-    assert (
-        f"Checkpoints of this turn, one before each of your replies: {mine}."
-        in contents(model_server.requests[shown])[-1]
-    )
+    assert CHECKPOINT.format(mine) in contents(model_server.requests[shown])[-1]
     await again.aclose()
 
 
@@ -209,7 +209,7 @@ async def test_a_compaction_in_between_is_not_in_the_past(model_server, config):
     ended = (await run_turn(agent, "look"))[-1]
     assert isinstance(ended, TurnEndEvent)
     assert (ended.record.outcome, len(ended.record.compactions)) == ("done", 1)
-    assert contents(model_server.requests[-1])[:2] == ["look", "I look."]
+    assert contents(model_server.requests[-1])[:2] == [f"look\n\n[kin_nb: {CHECKPOINT.format(1)}]", "I look."]
     await assert_resumes(agent)
 
 
@@ -218,7 +218,7 @@ async def test_a_later_compaction_does_not_take_the_mail_for_the_persons_words(m
     model_server.enqueue("Back.", calls=[mail(1, "the secret of the mail")])
     model_server.enqueue("Done.")
     await run_turn(trusted, "look for me")
-    assert trusted.history.last_request == "look for me"
+    assert (trusted.messages[1].content, trusted.messages[1].note) == ("look for me", "")
     again = await resumed(trusted)
     for number in range(6):
         model_server.enqueue(f"Answer {number}.")
@@ -234,6 +234,6 @@ async def test_the_checkpoints_shown_are_those_that_can_be_gone_back_to(model_se
     model_server.enqueue("I look.", calls=[LOOK])
     model_server.enqueue("Done.")
     await run_turn(trusted)
-    shown = [re.findall(r"replies: ([\d, ]+)\.", str(request["messages"][-1])) for request in model_server.requests]
-    assert shown == [["1"], ["1, 2"]]
+    shown = [re.findall(r"Checkpoint (\d+) is here", str(request["messages"])) for request in model_server.requests]
+    assert shown == [["1"], ["1", "2"]]
     assert all("Checkpoints" not in (message.content or "") for message in trusted.messages)

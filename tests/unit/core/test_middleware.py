@@ -8,6 +8,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig
 from kin_nb.core.events import AssistantEvent
 from kin_nb.core.middleware import (
+    PLAN_OVER,
     PLAN_REMINDER,
     ContextWarningMiddleware,
     ConversationContext,
@@ -207,14 +208,14 @@ async def test_limits_from_here_on_say_the_number_that_was_given(model_server, t
     assert len(model_server.requests) == 3
 
 
-async def test_what_is_injected_belongs_to_one_request_and_is_recorded(model_server, trusted):
+async def test_what_is_injected_stays_below_its_message_and_is_recorded(model_server, trusted):
     trusted.middleware_pipeline.add(Says(MiddlewareResult(INJECT, message="reminder")))
     model_server.enqueue(calls=[tool_call("list_dir", path=".")])
     model_server.enqueue("Done.")
     record = (await run_turn(trusted, "go"))[-1].record
     first, second = (request["messages"] for request in model_server.requests)
     assert first[-1]["content"] == "go\n\n[kin_nb: reminder]"
-    assert (second[1]["content"], second[-1]["role"]) == ("go", "tool")
+    assert (second[1]["content"], second[-1]["role"]) == (first[-1]["content"], "tool")
     assert second[-1]["content"].endswith("\n\n[kin_nb: reminder]")
     assert not any("reminder" in (m.content or "") for m in trusted.messages)
     assert [step.injected for step in record.steps] == ["reminder", "reminder"]
@@ -247,16 +248,18 @@ async def test_middleware_may_stop_after_a_step(model_server, trusted):
     assert stops(await run_turn(trusted, "again")) == []
 
 
-async def test_plan_mode_reminds_in_each_request_and_only_while_it_lasts(model_server, config):
+async def test_plan_mode_is_noted_once_in_each_prompt_and_once_when_it_is_over(model_server, config):
     agent = Agent(config, AgentMode.PLAN)
-    model_server.enqueue("A plan.")
-    model_server.enqueue("Done.")
+    model_server.enqueue(calls=[tool_call("list_dir", path=".")])
+    for reply in ("A plan.", "Done.", "Done."):
+        model_server.enqueue(reply)
     await run_turn(agent, "plan it")
     agent.switch_mode(AgentMode.DEFAULT)
     await run_turn(agent, "do it")
-    first, second = (request["messages"][-1]["content"] for request in model_server.requests)
-    assert first == f"plan it\n\n[kin_nb: {PLAN_REMINDER}]"
-    assert second == "do it"
+    await run_turn(agent, "and this")
+    prompts = [m["content"] for m in model_server.requests[-1]["messages"] if m["role"] == "user"]
+    assert prompts == [f"plan it\n\n[kin_nb: {PLAN_REMINDER}]", f"do it\n\n[kin_nb: {PLAN_OVER}]", "and this"]
+    assert "plan mode" not in str(model_server.requests[1]["messages"][2:])
     await agent.aclose()
 
 

@@ -479,6 +479,4 @@ async def test_a_tool_that_misbehaves_fails_its_call_and_nothing_else(subtests, 
                 _, read = results(events)
                 assert read.status == "ok"
                 assert len(answers(model_server)) == 2
-            model_server.enqueue("And here.")
-            await run_turn(agent, "Next.")
-            assert [turn.outcome for turn in StoredSession.read(agent.log.folder).turns] == ["done"] * 3
+            assert [turn.outcome for turn in StoredSession.read(agent.log.folder).turns] == ["done", "done"]

@@ -73,9 +73,9 @@ def test_a_step_that_nothing_came_before_has_no_cards() -> None:
 
 @pytest.mark.parametrize(
     "injected",
-    [PLAN_REMINDER, "Checkpoints of this turn, one before each of your replies: 1.", "You repeat yourself: no."],
+    [PLAN_REMINDER, "Checkpoint 1 is here, before your next reply.", "You repeat yourself: no."],
 )
-def test_notes_that_go_with_every_request_are_not_shown(injected: str) -> None:
+def test_notes_that_are_no_reminder_are_not_shown(injected: str) -> None:
     assert render_step_notes(RecordedStep(injected=injected), turn=1, number=1) == []
 
 

@@ -65,7 +65,7 @@ def test_the_reason_names_the_part_that_decides():
     assert danger("curl x -o a.sh; ./a.sh", ROOT, ENVIRONMENT) == why
 
 
-@pytest.mark.parametrize("size", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("size", [300, pytest.param(10_000, marks=pytest.mark.long)])
 def test_a_line_that_multiplies_itself_is_read_to_an_end(subtests, size):
     """What would grow with a power of `size` does not."""
     for number, command in enumerate(

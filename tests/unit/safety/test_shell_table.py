@@ -125,7 +125,7 @@ def test_too_much_to_prove_is_said(subtests, root, environment):
 
 
 @pytest.mark.parametrize(
-    "length", [5_000, 30_000, *(pytest.param(length, marks=pytest.mark.long) for length in (9_990, 300_000))]
+    "length", [2_000, 12_000, *(pytest.param(length, marks=pytest.mark.long) for length in (9_990, 300_000))]
 )
 def test_no_line_however_nested_is_proven_or_breaks_the_judge(subtests, root, environment, length):
     for piece in ["(", "$(", "`", "{ ", "[[ ", "if ", "<<A ", "${", '"', "'", "a=(", "a && ", "sudo ", "x(){"]:

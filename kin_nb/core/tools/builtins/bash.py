@@ -79,9 +79,13 @@ INTERACTIVE = (
 INTERACTIVE_ALONE = ("python", "python3", "ipython", "bash", "sh", "zsh", "fish", "dash", "su")
 
 
+LONGEST = 3_600
+"""Seconds that a command may run."""
+
+
 class BashArgs(BaseModel):
     command: str = Field(min_length=1, description="The command line")
-    timeout: int | None = Field(None, ge=1, le=600, description="Timeout in seconds, 1 to 600 (default 30)")
+    timeout: int | None = Field(None, ge=1, description=f"Seconds until it is stopped (default 120, at most {LONGEST})")
 
 
 class BashResult(BaseModel):
@@ -96,6 +100,8 @@ class BashResult(BaseModel):
     """Command lines of the processes that could not be killed."""
     seconds: int = 0
     """The timeout that applied."""
+    asked_seconds: int = 0
+    """The timeout that the call asked for, when it is longer than that."""
     note: str = ""
     """A line for the model above the output."""
 
@@ -110,7 +116,7 @@ class BashConfig(BaseToolConfig):
 
     denylist: list[str] = Field(default_factory=lambda: list(INTERACTIVE))
     denylist_standalone: list[str] = Field(default_factory=lambda: list(INTERACTIVE_ALONE))
-    default_timeout: int = Field(30, ge=1, le=600)
+    default_timeout: int = Field(120, ge=1, le=LONGEST)
     env: dict[str, str] = Field(default_factory=dict)
     keep_env: list[str] = Field(default_factory=list)
     sandbox: Literal["off", "auto", "on"] = "off"
@@ -186,7 +192,8 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             raise ToolError(f"The workspace folder {cwd} does not exist any more.")
         if "\0" in args.command:
             raise ToolError("The command contains a NUL character. Remove it.")
-        seconds = args.timeout or self.config.default_timeout
+        asked = args.timeout or self.config.default_timeout
+        seconds = min(asked, LONGEST)
         output = CappedOutput(OUTPUT_LIMIT, self.emit)
         environment = self._environment_for(args.command)
         run = partial(run_process, cwd=cwd, environment=environment, seconds=seconds, sink=output.add)
@@ -205,6 +212,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             swept=list(ended.swept),
             remains=list(ended.remains),
             seconds=seconds,
+            asked_seconds=asked if asked > seconds else 0,
             note=note,
         )
 
@@ -275,7 +283,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     def to_model(self, result: BashResult) -> str:
         lines = [result.output.rstrip("\n")] if result.output.strip() else []
         if result.timed_out:
-            lines.append(f"[killed: it did not end within {result.seconds} s]")
+            lines.append(_time_up(result))
         elif result.exit_code:
             lines.append(f"[exit code {result.exit_code}]")
         if result.swept:
@@ -289,6 +297,14 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     def uncovered(self, result: BashResult | None) -> str:
         return "what its remaining processes change from now on" if result is not None and result.remains else ""
+
+
+def _time_up(result: BashResult) -> str:
+    limit = f"its time limit of {result.seconds:,} s"
+    if result.asked_seconds:
+        limit = f"the longest time limit, {result.seconds:,} s; {result.asked_seconds:,} s were asked for"
+    more = "" if result.seconds >= LONGEST else f" If it needs more time, pass a longer timeout, at most {LONGEST:,} s."
+    return f"[stopped at {limit}.{more}]"
 
 
 def _listed(commands: list[str]) -> str:

@@ -22,7 +22,7 @@ def sources(nb) -> list[str]:
     return [each["source"] for each in nb["cells"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["True", "False", "None", "7", "-7", "1_000", "0.5", "1e3", "-.5", "x", "", "true", "7 apples", "0x10", "٣"]
 )
 def test_a_value_is_read_as_papermill_reads_it(text):
