@@ -37,6 +37,8 @@ _STATUS = ("status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--ignor
 
 def git_facts(workdir: Path, *, commits: int, timeout: float) -> str:
     """A few lines; NO_GIT outside a repository, TIMED_OUT when git takes longer than `timeout` seconds in all."""
+    if not any(os.path.lexists(folder / ".git") for folder in (workdir, *workdir.parents)):
+        return NO_GIT  # without starting git five times
     deadline = time.monotonic() + timeout
     log = ("log", f"--max-count={max(0, commits)}", "-z", f"--format=%h %<({_SUBJECT},trunc)%s")
     try:

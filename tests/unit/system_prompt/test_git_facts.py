@@ -76,6 +76,7 @@ def test_outside_a_repository_and_without_git(project, repository, tmp_path, mon
 
 
 def test_a_git_that_does_not_answer_is_ended_and_said_in_a_fixed_sentence(project, tmp_path, monkeypatch):
+    (project / ".git").mkdir()
     slow = tmp_path / "bin" / "git"
     slow.parent.mkdir()
     slow.write_text(f"#!/bin/sh\nsleep 60 &\necho $! >> {tmp_path}/children\nwait\n")
@@ -111,7 +112,18 @@ def test_the_environment_may_not_lead_to_another_repository(repository, tmp_path
     assert facts(repository).startswith("Git: branch main")
 
 
+def test_git_is_not_started_where_no_folder_has_a_repository(project, tmp_path, monkeypatch):
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    assert facts(project) == NO_GIT
+    assert not (tmp_path / "started").exists()
+
+
 def test_git_gets_no_secrets_and_takes_no_locks(project, tmp_path, monkeypatch):
+    (project / ".git").mkdir()
     fake = tmp_path / "bin" / "git"
     fake.parent.mkdir()
     fake.write_text(f"#!/bin/sh\nenv >> {tmp_path}/environment\n")
