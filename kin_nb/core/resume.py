@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +21,7 @@ from kin_nb.core.session.log import LOG_NAME, session_log
 from kin_nb.core.session.store import SessionStore, StoredSession, gc_paused
 from kin_nb.core.text import listed
 from kin_nb.core.tool_types import ToolError
+from kin_nb.core.tools.builtins.patch_format import FilePart, parse_patch
 from kin_nb.core.tools.builtins.text_file import READER, seen_by
 from kin_nb.core.tools.file_tracker import Changed
 from kin_nb.core.turn_context import TurnContext
@@ -34,6 +36,7 @@ _NAMED = 5
 """Files in a warning; the others are counted."""
 _WRITER = "write_file"
 _EDITORS = frozenset({"edit_file", "search_replace"})
+_PATCHER = "apply_patch"
 
 
 class Resumed(Protocol):
@@ -189,31 +192,85 @@ class SessionReplay:
             return
         left_so: dict[Path, str | None] = {}
         for call in self._file_calls():
-            path = self._path(call)
-            if path is None:
-                continue
-            before, after = next(((change.before, change.after) for change in call.files if change.after), (None, None))
-            if call.name == READER and ("run", call.id) in when:
-                left_so[path] = None
-                seen.note_as_of(path, when["run", call.id])
-            elif ("result", call.id) in when and (call.name == _WRITER or path in left_so):
-                known = call.name == _WRITER or (before is not None and left_so[path] == before)
-                left_so[path] = after if known else None
-                seen.note_as_of(path, when["result", call.id] if known else 0)
+            if call.name == READER:
+                for path in self._resolved(_path_argument(call)):
+                    if ("run", call.id) in when:
+                        left_so[path] = None
+                        seen.note_as_of(path, when["run", call.id])
+            elif ("result", call.id) in when:
+                sides = self._sides(call)
+                known_before = dict(left_so)
+                for written in self._written(call):
+                    before = sides.get(written.source, (None, None))[0]
+                    known = before is not None and known_before.get(written.source) == before
+                    if written.is_whole or written.source in known_before:
+                        known = known or written.is_whole
+                        left_so[written.path] = sides.get(written.path, (None, None))[1] if known else None
+                        seen.note_as_of(written.path, when["result", call.id] if known else 0)
 
     def _file_calls(self) -> Iterator[RecordedCall]:
         """Yield the calls of the conversation that read or wrote a file."""
         for turn in self._undos.conversation:
-            yield from (c for c in turn.calls if c.status == "ok" and c.name in {READER, _WRITER, *_EDITORS})
+            yield from (c for c in turn.calls if c.status == "ok" and c.name in {READER, _WRITER, *_EDITORS, _PATCHER})
 
-    def _path(self, call: RecordedCall) -> Path | None:
+    def _sides(self, call: RecordedCall) -> dict[Path, tuple[str | None, str | None]]:
+        """The hashes of each changed file before and after the call."""
+        if call.name == _PATCHER:
+            paths = self._files.paths(self._files.real_names(call.files, self._journal.redact))
+            return {path: (file.before, file.after) for path, file in zip(paths, call.files, strict=True)}
+        sides = [(change.before, change.after) for change in call.files if change.after]
+        return {path: sides[0] for path in self._resolved(_path_argument(call)) if sides}
+
+    def _written(self, call: RecordedCall) -> Iterator[_Written]:
+        """Yield the files that a call wrote and left."""
+        if call.name != _PATCHER:
+            for path in self._resolved(_path_argument(call)):
+                yield _Written(path, path, is_whole=call.name == _WRITER)
+            return
+        written: dict[Path, _Written] = {}
+        for part in _parts(call, self._settings.expand_paths):
+            for path in self._resolved(part.path):
+                old = written.pop(path, _Written(path, path))
+                if part.kind == "Add":
+                    written[path] = _Written(path, path, is_whole=True)
+                elif part.kind == "Update":
+                    target = next(iter(self._resolved(part.move_to)), path)
+                    written[target] = replace(old, path=target)
+        yield from written.values()
+
+    def _resolved(self, path: str) -> list[Path]:
+        """The resolved path, as a list; empty if it is not usable."""
         try:
-            given = json.loads(call.edited_arguments or call.arguments)
-            return self._settings.workspace.resolve(
-                self._settings.expand_paths(given.get("path") or given["file_path"])
-            )
-        except (AttributeError, LookupError, RecursionError, TypeError, ValueError, ToolError):
-            return None
+            return [self._settings.workspace.resolve(self._settings.expand_paths(path))]
+        except (ToolError, ValueError):
+            return []
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A file that a call left. `source`: where its text was before. `is_whole`: the call has all of its text."""
+
+    path: Path
+    source: Path
+    is_whole: bool = False
+
+
+def _path_argument(call: RecordedCall) -> str:
+    """The path of a call with one file; "" if its arguments have none."""
+    try:
+        given = json.loads(call.edited_arguments or call.arguments)
+        return str(given.get("path") or given["file_path"])
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return ""
+
+
+def _parts(call: RecordedCall, expand: Callable[[str], str]) -> Sequence[FilePart]:
+    """The files of a patch; none if the recorded arguments hold none."""
+    try:
+        given = json.loads(call.edited_arguments or call.arguments)
+        return parse_patch(expand(given.get("patch") or given["input"]))
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError, ToolError):
+        return ()
 
 
 def _shown(change: FileChange) -> str:

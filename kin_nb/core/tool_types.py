@@ -71,6 +71,7 @@ class CommandPart:
 class Accesses:
     """What a call reads and writes: paths as the model wrote them, or everything (a shell command).
 
+    `removes`: those of `writes` where no file is left: no approval of edits covers them.
     `network`: the call sends a request to a host, and changes nothing on this machine. `site`: the only host that it can
     reach, such as `https://docs.python.org`, with the port if it is not the default. `shared`: the tool says that the call
     only reads; the scheduler may then run it in parallel with other reads, but the safety policies do not rely on it.
@@ -80,6 +81,7 @@ class Accesses:
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
     everything: bool = False
     network: bool = False
     site: str = ""

@@ -44,10 +44,26 @@ def diff_text(patch: str, *, limit: int | None = None, most: int | None = None) 
 
 
 def diff_lines(patch: str, path: str = "") -> list[DiffLine]:
-    """Return the lines of `patch`, highlighted if the file, by the patch or `path`, is in a known language."""
-    language = language_of(path or _path(patch)) if len(patch) <= LARGEST else ""
+    """Return the lines of `patch`, highlighted if their file, by the patch or `path`, is in a known language."""
+    files = [list(lines) for _, lines in groupby(_marked(patch), key=_FileNumber())]
+    return [line for lines in files for line in _lines_of_a_file(lines, path, highlighted=len(patch) <= LARGEST)]
+
+
+class _FileNumber:
+    """The number of the file that a line of a patch belongs to: each header begins another one."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def __call__(self, line: tuple[str, str]) -> int:
+        self._number += not line[0] and line[1].startswith("--- ")
+        return self._number
+
+
+def _lines_of_a_file(marked: list[tuple[str, str]], path: str, *, highlighted: bool) -> list[DiffLine]:
+    language = language_of(path or _path("\n".join(line for _, line in marked))) if highlighted else ""
     lines = []
-    for in_file, group in groupby(_marked(patch), key=lambda pair: bool(pair[0])):
+    for in_file, group in groupby(marked, key=lambda pair: bool(pair[0])):
         texts = [(mark, reveal_hidden(line)) for mark, line in group]
         htmls = _highlighted(texts, language) if in_file and language else [escape(text) for _, text in texts]
         lines += [DiffLine(mark, text, html) for (mark, text), html in zip(texts, htmls, strict=True)]

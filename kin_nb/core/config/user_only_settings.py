@@ -34,7 +34,8 @@ OF_A_TOOL = frozenset({"permission", "allowlist", "denylist", "denylist_of_proje
 """Keys of every tool. A custom tool may have more, but never those of _OF_THE_SESSION."""
 OF_BUILT_IN_TOOLS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(
-        ("read_file", "list_dir", "glob", "grep", "write_file", "search_replace", "edit_file"), frozenset()
+        ("read_file", "list_dir", "glob", "grep", "write_file", "search_replace", "edit_file", "apply_patch"),
+        frozenset(),
     ),
     **dict.fromkeys(("web_search", "todo", "task", "ask_user", "memory", "skill", "send_dmail"), frozenset()),
     **dict.fromkeys(("notebook", "variables", "python"), frozenset()),

@@ -26,7 +26,7 @@ IN_FOLDER = "\n"
 """Between the words of a command and the folder that they are approved for: words of commands have no ends of lines."""
 FETCH = "web_fetch"
 
-_WRITERS = ("write_file", "edit_file")
+_WRITERS = ("write_file", "edit_file", "apply_patch")
 _LONGEST = 200
 """Most characters of a command in a list of grants."""
 _NO_RULES = ("tox", "nox")
@@ -86,11 +86,13 @@ def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant
 
     Labels show paths relative to `workspace`; links in a command are followed from there. A line of several commands offers one
     scope for all of them, where each has one. Other lines (substitutions, output into files) offer only themselves, verbatim: a
-    prefix would cover commands that the user has not read. A web request offers its
-    site only, because an address can carry data to any other site.
+    prefix would cover commands that the user has not read. A web request offers its site only, because an address can carry data
+    to any other site. A call that moves or deletes files offers nothing: the next one may be about any other file.
     """
     if call.command is not None and (call.accesses.everything or not call.accesses.writes):
         return _of_a_command(call, call.command, workspace)
+    if call.accesses.removes:
+        return ()
     if call.accesses.writes and not (call.accesses.everything or call.accesses.network):
         return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
     if call.accesses.network and call.accesses.site:

@@ -189,8 +189,8 @@ class AllowByRisk:
     """Allow by risk what the policy of the mode allows; everything else asks.
 
     strict: file tools that read. on-request: also read-only commands. auto-edit: also edits of existing files in the
-    workspace; a new file asks. yolo: everything. Where the workspace is the home folder or above it, only yolo allows a
-    call that names files.
+    workspace; a new file, a move and a deletion ask. yolo: everything. Where the workspace is the home folder or above it,
+    only yolo allows a call that names files.
     """
 
     label: ClassVar = "allowed by the mode"
@@ -211,7 +211,9 @@ class AllowByRisk:
 
 
 def _edits_only(call: ToolRequest) -> bool:
-    return call.command is None and not call.accesses.everything and all(path.is_file() for path in call.write_paths)
+    if call.command is not None or call.accesses.everything or call.accesses.removes:
+        return False
+    return all(path.is_file() for path in call.write_paths)
 
 
 CHAIN: tuple[SafetyPolicy, ...] = (

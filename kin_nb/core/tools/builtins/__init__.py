@@ -14,7 +14,8 @@ from kin_nb.core.tools.base import BaseTool
 
 def builtin_tools() -> dict[str, type[BaseTool[Any, Any, Any, Any]]]:
     """The built-in tools by name. The order is fixed: tool schemas are sent to the model in this order."""
-    from kin_nb.core.tools.builtins.ask_user import AskUser  # noqa: PLC0415  (tools are imported on first use)
+    from kin_nb.core.tools.builtins.apply_patch import ApplyPatch  # noqa: PLC0415  (tools are imported on first use)
+    from kin_nb.core.tools.builtins.ask_user import AskUser  # noqa: PLC0415
     from kin_nb.core.tools.builtins.bash import Bash  # noqa: PLC0415
     from kin_nb.core.tools.builtins.edit_file import EditFile  # noqa: PLC0415
     from kin_nb.core.tools.builtins.glob import Glob  # noqa: PLC0415
@@ -39,6 +40,7 @@ def builtin_tools() -> dict[str, type[BaseTool[Any, Any, Any, Any]]]:
         WriteFile,
         SearchReplace,
         EditFile,
+        ApplyPatch,
         Bash,
         WebFetch,
         WebSearch,

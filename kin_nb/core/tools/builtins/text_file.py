@@ -67,7 +67,11 @@ class TextFile:
 
 def read_text(path: Path, name: str) -> TextFile:
     """Read a file. Raises ToolError if it is not a regular file, is binary (has a NUL byte), or is larger than LARGEST."""
-    content = read_bytes(path, LARGEST, name)
+    return text_of(read_bytes(path, LARGEST, name), name)
+
+
+def text_of(content: bytes, name: str) -> TextFile:
+    """Decode the content of a file. Raises ToolError if it is binary (has a NUL byte)."""
     if b"\0" in content:
         raise ToolError(f"{name} is a binary file ({len(content):,} bytes).")
     bom = content.startswith(codecs.BOM_UTF8)
@@ -83,19 +87,29 @@ def decode(content: bytes) -> tuple[str, str]:
         return content.decode("latin-1"), "latin-1"
 
 
-def write_atomically(path: Path, content: bytes, name: str) -> os.stat_result:
+def write_atomically(path: Path, content: bytes, name: str, *, mode: int | None = None) -> os.stat_result:
     """Replace `path` in one step and keep its mode; create it, with missing folders, if it is new. Return its status.
 
-    `path` must be resolved: links in it are not followed. A hard link to the file keeps the old content. Raises ToolError,
-    with the old file unchanged, if it cannot be written.
+    `mode`: of a new file; None for the default, less the umask. `path` must be resolved: links in it are not followed. A hard
+    link to the file keeps the old content. Raises ToolError, with the old file unchanged, if it cannot be written.
     """
     try:
         with safe_fs.folder_of(path, make=True) as (folder, own):
-            mode = _mode_to_keep(folder, own, name)
-            safe_fs.replace_file(folder, own, content, mode)
+            kept = _mode_to_keep(folder, own, name)
+            safe_fs.replace_file(folder, own, content, mode if kept is None else kept)
             return os.stat(own, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
         raise ToolError(f"Cannot write {name}: {error_text(error)}.") from error
+
+
+def remove(path: Path, name: str) -> None:
+    """Delete a file. `path` must be resolved: links in it are not followed. Raises ToolError if it cannot be deleted."""
+    try:
+        with safe_fs.folder_of(path) as (folder, own):
+            _mode_to_keep(folder, own, name)
+            os.unlink(own, dir_fd=folder)
+    except OSError as error:
+        raise ToolError(f"Cannot delete {name}: {error_text(error)}.") from error
 
 
 def _mode_to_keep(folder: int, own: str, name: str) -> int | None:
@@ -201,9 +215,12 @@ def failing_preview(verb: str, name: str, error: ToolError, arguments: str) -> P
     return Preview(summary=f"{verb} {name}: will fail: {first_line(str(error))}", body=arguments, error=str(error))
 
 
-def unified_diff(name: str, before: str, after: str) -> str:
-    """A unified diff in git's form, "" without a change. CRLF is shown as LF, since edits keep line endings."""
-    diff = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{name}", f"b/{name}")
+def unified_diff(name: str, before: str, after: str, *, old_name: str = "") -> str:
+    """A unified diff in git's form, "" without a change. CRLF is shown as LF, since edits keep line endings.
+
+    `old_name`: the name before, if it was another one.
+    """
+    diff = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{old_name or name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff)
 
 
@@ -283,6 +300,15 @@ def note_written(path: Path, status: os.stat_result, *, known: bool) -> None:
     seen = _seen()
     if seen is not None and known:
         seen.note(path, status)
+
+
+def note_if_unchanged(path: Path, content: bytes | None) -> None:
+    """Record that the model knows `path`, whose content it knew, if that is still its content."""
+    try:
+        if content is not None and read_bytes(path, LARGEST) == content:
+            note_written(path, path.stat(), known=True)
+    except (OSError, ToolError):
+        return
 
 
 def is_known(path: Path) -> bool:
