@@ -23,9 +23,10 @@ def make_environment(folder: Path) -> None:
     (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\nversion = 3.12.1\n")
     (folder / "bin" / "python").symlink_to(python)
     (folder / "bin" / "python3").symlink_to("python")
-    script = folder / "bin" / "pytest"
-    script.write_text(f"#!{folder}/bin/python\n")
-    script.chmod(0o755)
+    for name in ("pytest", "ruff"):
+        script = folder / "bin" / name
+        script.write_text(f"#!{folder}/bin/python\n")
+        script.chmod(0o755)
 
 
 def make_workspace(root: Path) -> Path:
@@ -45,6 +46,10 @@ def make_workspace(root: Path) -> Path:
         (root / name / "bin" / "python").symlink_to(python)
         if name == "env":
             (root / name / "pyvenv.cfg").write_text(f"home = {home}\n")
+    for python in (outside / "python3", root / "tools" / "python3"):
+        python.parent.mkdir(exist_ok=True)
+        python.write_text("#!/bin/sh\n")
+        python.chmod(0o755)
     for program in ("pytest", "evil"):
         (root / program).write_text("#!/bin/sh\n")
         (root / program).chmod(0o755)

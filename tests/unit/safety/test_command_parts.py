@@ -99,7 +99,8 @@ def test_absolute_paths_into_the_workspace_are_paths_of_it(session, root):
         ("make build", ["commands that start with `make build`"]),
         ("ruff check . 2>&1 | head", ["commands that start with `ruff`"]),
         ("cd sub && ruff check .", ["commands that start with `ruff` in sub"]),
-        (".venv/bin/ruff check .", []),
+        (".venv/bin/ruff check .", ["commands that start with `.venv/bin/ruff`"]),
+        (".venv/bin/black .", []),
         ("mkdir -p build", ["commands that start with `mkdir`"]),
         (
             "git add -A && git commit -m 'a; b'",
@@ -230,6 +231,12 @@ def test_a_variable_that_says_where_cd_leads_divides_nothing(root):
     assert command_parts("cd sub && pytest", root, {**environment, "CDPATH": "/"}) == ()
     assert command_parts("cd sub && pytest", root, {"PATH": "/usr/bin:/bin:."}) == ()
     assert command_parts("pytest", root, {"PATH": "/usr/bin:/bin:."})
+
+
+def test_an_assignment_within_quotes_is_none(root):
+    environment = {"PATH": "/usr/bin:/bin"}
+    assert command_parts("ls; CI=1 pytest -k 'a;b'", root, environment)
+    assert command_parts("pytest -k 'a;CI=1 b'", root, environment) == ()
 
 
 @each_row(

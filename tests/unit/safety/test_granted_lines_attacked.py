@@ -102,6 +102,7 @@ OTHER_PROGRAMS = [
         "python pytest",
         "python a.py",
     ),
+    *(".venv/bin/ruff check .", ".venv/bin/git status", ".venv/bin/make test", "timeout 5 .venv/bin/ruff check ."),
     *("python -m", "cd sub && python -m pytest", "cd sub && ../.venv/bin/python -m pytest", "python -mpytest"),
     *(
         "'git status'",
@@ -186,6 +187,7 @@ NEXT_TO_IT = [
         "git diff && pytest",
         "git log -p && pytest",
     ),
+    *("ls *.py && pytest", "cat * && pytest", "cat ? && pytest", "echo * && pytest", "pytest | cat a.*"),
     *("pytest; echo $HOME", "pytest; echo $(rm a.py)", "pytest; echo `rm a.py`", "pytest && echo x > a.py"),
     *(
         "git pull && ruff check new/x.py",
@@ -294,7 +296,7 @@ def test_none_of_the_lines_is_offered_a_scope_that_covers_what_it_adds(root):
     assert [line for line in ATTACKS if set(session.offered(line)) & set(wide)] == []
 
 
-@pytest.mark.parametrize("replacement", ["/bin/sh", "../../evil", "../../lnk/python", "/nowhere/python3"])
+@pytest.mark.parametrize("replacement", ["/bin/sh", "../../evil", "../../lnk/python3", "/nowhere/python3"])
 def test_an_environments_python_that_leads_elsewhere_asks(root, replacement):
     session = Session(root)
     python = root / ".venv/bin/python"
@@ -304,6 +306,14 @@ def test_an_environments_python_that_leads_elsewhere_asks(root, replacement):
     for line in (".venv/bin/python -m pytest", ".venv/bin/python3 -m unittest"):
         assert session.decide(line).verdict is Verdict.ASK
         assert session.offered(line) == []
+
+
+def test_an_environment_with_a_python_of_the_workspace_asks(root):
+    python, session = root / ".venv/bin/python", Session(root)
+    python.unlink()
+    python.symlink_to("../../tools/python3")
+    (root / ".venv/pyvenv.cfg").write_text(f"home = {root}/tools\n")
+    assert session.offered(".venv/bin/python -m pytest") == []
 
 
 def test_an_environment_that_is_a_link_or_has_programs_elsewhere_asks(root):
@@ -321,7 +331,7 @@ def test_an_environment_that_is_a_link_or_has_programs_elsewhere_asks(root):
     (root / ".venv/other").rename(root / ".venv/bin")
     (root / ".venv/bin/pytest").unlink()
     (root / ".venv/bin/pytest").symlink_to("../../evil")
-    assert not session.runs(".venv/bin/pytest")
+    assert session.offered(".venv/bin/pytest") == []
 
 
 def test_a_filter_that_the_workspace_brings_along_asks(root, monkeypatch):
@@ -336,6 +346,29 @@ def test_a_filter_that_the_workspace_brings_along_asks(root, monkeypatch):
             patch.setenv("PATH", f"{root}/.venv/bin:{os.environ['PATH']}")
             assert not session.runs("timeout 5 pytest | tail")
         own.unlink()
+
+
+def test_an_absolute_path_is_no_subcommand_and_no_option(root):
+    session = Session(root)
+    session.approve(*APPROVED)
+    lines = [
+        "make {}/test",
+        "git {}/status",
+        "python -m {}/unittest",
+        "pytest {}/-p evil",
+        "pytest {}//etc",
+        "pytest {}/../x",
+    ]
+    lines += ["mkdir {}", "pytest {}/lnk/x", "pytest {}/.env", "{}/pytest", "cd {}/.. && pytest"]
+    assert [line for line in lines if session.runs(line.format(root))] == []
+
+
+def test_a_variable_with_options_for_grep_asks(root, monkeypatch):
+    session = Session(root)
+    session.approve("pytest")
+    assert session.runs("pytest | grep x")
+    monkeypatch.setenv("GREP_OPTIONS", "-r")
+    assert not session.runs("pytest | grep x")
 
 
 def test_in_a_home_folder_no_file_is_read_next_to_a_granted_command(root, monkeypatch):

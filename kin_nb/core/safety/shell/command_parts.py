@@ -25,6 +25,7 @@ from kin_nb.core.safety.shell.command_prefix import (
 )
 from kin_nb.core.safety.shell.environment_programs import environment_program, environment_states
 from kin_nb.core.safety.shell.read_only.plain_line import Pipeline, PlainCommand, Token, agreed_tokens, lists, tokens
+from kin_nb.core.safety.shell.read_only.words import WordReader
 from kin_nb.core.safety.shell.read_only.working_dir import WorkingDir
 from kin_nb.core.tool_types import CommandPart, ToolError
 from kin_nb.core.workspace import Workspace
@@ -185,6 +186,8 @@ class _Line:
     def _filter(self, command: PlainCommand) -> CommandPart:
         from kin_nb.core.safety.shell.read_only.prover import prove_command  # noqa: PLC0415  (as above)
 
+        if any(WordReader(word).read().pattern for word in command.words) or "GREP_OPTIONS" in self._environment:
+            return CommandPart(command.shown)  # the order of files, and options, are other ones than with few variables
         reads = prove_command(command, self._working_dir)
         if reads and not (self._only_proven and not self._workspace.too_wide and all(map(self._is_open, reads))):
             return CommandPart(command.shown)
@@ -203,12 +206,16 @@ class _Line:
         if found is None:
             return unknown
         program, environment = found
-        normal = _as_one_program([program, *(word.removeprefix(f"{folder}/") for word in words[1:])], folder)
+        normal = _as_one_program([program, *words[1:]], folder)
         judged = _without_harmless(normal)
         if _asks_for_information(normal):
             unknown, judged = replace(unknown, kind="information"), normal[:1]
         known = _whole_line(normal) or find_prefix(judged)
-        if known is None or self._reaches_outside(judged[1:]) or not known.covers(judged):
+        if known is None:
+            return unknown
+        count = len(known.words)
+        judged[count:] = (_relative(word, folder) for word in judged[count:])
+        if self._reaches_outside(judged[1:]) or not known.covers(judged):
             return unknown
         prefix = " ".join(known.words)
         in_any_folder = prefix in _IN_ANY_FOLDER
@@ -240,6 +247,12 @@ def _as_one_program(words: list[str], folder: Path) -> list[str]:
     if own.is_dir() or any(own.with_suffix(suffix).exists() for suffix in (".py", ".pyc", ".so")):
         raise UnprovenError(f"a {words[2]} in the folder itself would run")
     return words[2:] if words[2] == "pytest" else ["python", *words[1:]]
+
+
+def _relative(word: str, folder: Path) -> str:
+    """An absolute path below the folder as a relative one."""
+    rest = word.removeprefix(f"{folder}/")
+    return word if rest.startswith(("-", "/", "@")) or not rest else rest
 
 
 def _whole_line(words: list[str]) -> CommandPrefix | None:
