@@ -32,6 +32,7 @@ NOISE = re.compile(
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _BETWEEN_WORDS = re.compile(r"""[\s'"`|&;<>(){}\[\]=,:?]+""")
 _TARGETS = ("path", "file_path", "url")
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Delete|Update) File|Move to):[ \t]*(.*\S)", re.MULTILINE)
 _MAX_TEXT = 40_000
 """Characters of arguments and result that are kept to compare, half of them from the end. The key covers the whole text."""
 _MAX_LABEL = 120
@@ -58,7 +59,10 @@ class CallSignature:
 
     @cached_property
     def targets(self) -> frozenset[str]:
-        """The files and addresses that the arguments name; of a command, the words that look like names (a.py, not 20,30p)."""
+        """The files and addresses that the arguments name, also in a patch.
+
+        Of a command, the words that look like names (a.py, not 20,30p).
+        """
         try:
             arguments: Any = json.loads(self._written)
         except (ValueError, RecursionError):
@@ -66,9 +70,10 @@ class CallSignature:
         if not isinstance(arguments, dict):
             return frozenset()
         named = {arguments[key] for key in _TARGETS if isinstance(arguments.get(key), str)}
-        command = arguments.get("command")
+        command, patch = arguments.get("command"), arguments.get("patch")
         words = _BETWEEN_WORDS.split(command) if isinstance(command, str) else ()
-        return frozenset(named.union(filter(_is_name, words)))
+        patched = _PATCHED.findall(patch) if isinstance(patch, str) else ()
+        return frozenset(named.union(filter(_is_name, words), patched))
 
     @cached_property
     def steady_result(self) -> str:
