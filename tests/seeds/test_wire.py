@@ -68,7 +68,12 @@ SIMPLE = {
     dict: {"k": "v"},
     Path: Path("/x"),
 }
-ABSTRACT = {BaseEvent: StepStartEvent(step=1), BaseModel: ReadFileArgs(path="a.py", offset=3), BaseTool: ReadFile}
+ABSTRACT = {
+    BaseEvent: StepStartEvent(step=1),
+    BaseModel: ReadFileArgs(path="a.py", offset=3),
+    BaseTool: ReadFile,
+    Grant: Grant("bash", "words", "pytest", parts=(Grant("bash", "words", "ls"),)),  # it may hold others of its kind
+}
 
 
 def sample(annotation: Any) -> Any:
