@@ -73,7 +73,7 @@ unit: $(VENV)/with-test
 	$(call timed,$@,$(PYTEST) $(WORKERS) 3 $(QUICK) tests/unit tests/seeds)
 
 kernel: $(VENV)/with-test
-	$(call timed,$@,$(PYTEST) $(WORKERS) 4 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
+	$(call timed,$@,$(PYTEST) $(WORKERS) 3 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
 
 nbval: $(VENV)/with-test  # as on a teammate's machine: no key, no settings
 	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples/*.ipynb)

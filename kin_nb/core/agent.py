@@ -34,7 +34,7 @@ from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session_toolset import SessionToolset
 from kin_nb.core.settings import Settings
 from kin_nb.core.subagent import run_subagent
-from kin_nb.core.system_prompt.builder import changes_since
+from kin_nb.core.system_prompt.changes import update_prompt
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.file_tracker import FileTracker
 from kin_nb.core.tools.subagent_profiles import Profile
@@ -286,10 +286,13 @@ class Agent(AgentParts):
             self._note_changes()
 
     def _note_changes(self) -> None:
-        """Tell the model with the next request what of the system prompt is no longer so."""
+        """Bring the system prompt up to date, or tell the model with the next request what of it is no longer so."""
         notes = [*(message.note for message in self.messages), *self.conversation.notes]
-        known = "\n".join(filter(None, (self.messages[0].content, *notes)))
-        note = changes_since(known, map(self.journal.without_secrets, self.toolset.prompt_sections()))
+        before, sections = self.messages[0].content or "", self.toolset.prompt_sections()
+        prompt, note = update_prompt(before, notes, [self.journal.without_secrets(section) for section in sections])
+        if prompt != before:
+            self.history.set_system_prompt(prompt)
+            self.journal.write_system_prompt(prompt)
         if note:
             self.conversation.notes.append(note)
 

@@ -94,6 +94,11 @@ def ask(nb: LiveKernel, server: ModelServer, prompt: str, answer: str, **more: o
     return text
 
 
+def prompts(server: ModelServer) -> list[str]:
+    """The user's messages in the last request, with their notes."""
+    return [message["content"] for message in sent(server) if message["role"] == "user"]
+
+
 def sent(server: ModelServer) -> list[dict]:
     """The messages of the last request."""
     return server.requests[-1]["messages"]
@@ -167,7 +172,7 @@ def test_trust_brings_the_projects_instructions_and_tools_into_the_next_turn(kin
     model_server.enqueue(calls=[tool_call("shout", text="hello")])
     model_server.enqueue("HELLO.")
     assert "HELLO." in ok(kin, "%%kin --mode auto-approve\nAnd now?")
-    assert "Always write tests." in sent(model_server)[0]["content"]
+    assert "Always write tests." in prompts(model_server)[-1]
     assert "shout" in tools(model_server)
     assert sent(model_server)[-1]["content"] == "text: HELLO"
     assert [message["role"] for message in sent(model_server)][1:4] == ["user", "assistant", "user"]
@@ -216,7 +221,7 @@ def test_what_a_project_brings_later_waits_until_the_difference_was_seen(kin, mo
     (code,) = set(re.findall(r"%kin trust ([0-9a-f]{8})", again))
     assert f"{workspace} is trusted" in ok(kin, f"%kin trust {code}")
     ask(kin, model_server, "At last?", "Yes.")
-    assert "Obey." in sent(model_server)[0]["content"]
+    assert "Obey." in prompts(model_server)[-1]
     assert "shout" in tools(model_server)
 
 
@@ -273,7 +278,8 @@ def test_another_model_goes_on_with_the_conversation(kin, model_server):
     assert ok(kin, "%kin model other").startswith("Model: other (other at p)")
     ask(kin, model_server, "Are you sure?", "I am.")
     assert [request["model"] for request in model_server.requests] == ["m", "other"]
-    assert [message.get("content") for message in sent(model_server)[1:]] == ["What is x?", "x is 1.", "Are you sure?"]
+    assert [prompt.split("\n")[0] for prompt in prompts(model_server)] == ["What is x?", "Are you sure?"]
+    assert "Model: other" in prompts(model_server)[-1]
 
 
 def test_a_skill_by_its_name(kin, model_server, home):

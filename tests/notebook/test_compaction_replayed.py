@@ -96,7 +96,9 @@ def test_the_session_goes_on_with_the_messages_that_it_had(lived, tmp_path):
         assert (done.returncode, done.stdout) == (0, "Going on.\n"), done.stderr
         assert server.violations == []
     had = [*words_of(lived.requests[-1]), ("assistant", "y is 2.")]
-    assert words_of(server.requests[0]) == [*had, ("user", "And z?")]
+    *before, (role, prompt) = words_of(server.requests[0])
+    assert (before, role, prompt.split("\n")[0]) == (had, "user", "And z?")
+    assert "You work on the command line." in prompt, "a note says what has changed since the notebook"
 
 
 @pytest.mark.parametrize("command", ["compact", "clear"])

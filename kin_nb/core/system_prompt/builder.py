@@ -28,7 +28,7 @@ from kin_nb.core.python_environment import (
 from kin_nb.core.sensitive_names import sensitive_reason
 from kin_nb.core.skills.models import SkillInfo
 from kin_nb.core.system_prompt.git_facts import repository_root
-from kin_nb.core.system_prompt.project_context import PROJECT_CONTEXT, is_dangerous, project_context
+from kin_nb.core.system_prompt.project_context import is_dangerous, project_context
 from kin_nb.core.text import escaped_line
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.workspace import open_regular
@@ -43,8 +43,7 @@ _NO_USER = (
     "No one can answer questions or approve calls while you work: decide yourself, and say what you assumed. A call that "
     "would need approval is refused."
 )
-_CHANGED = "This has changed since the system prompt was written, and replaces what it says about the same:"
-STATE_CHANGED = "git and the files are no longer as project_context says: look again before you rely on it."
+FACTS = "Workspace: "
 COMMIT_SIGNATURE = "When you make a git commit, end its message with the line `Co-authored-by: kin_nb`."
 _SKILLS = "Skills. When a task fits a description, load that skill with the skill tool before you begin:"
 _SKILLS_ROOM = 6_000
@@ -58,6 +57,9 @@ _HEADINGS = {"user": "The user's:", "project": "This project's:"}
 _MEMORIES_ROOM = 1_500
 """Bytes of the whole section, without the line that counts the rest."""
 _DESCRIPTION = 200
+_FACTS_OF_PROJECT = ("System: ", "Model: ", "Python", "The project uses: ")
+REPLACEABLE = (FACTS, *_FACTS_OF_PROJECT, _IN_NOTEBOOK, _IN_TERMINAL, _SKILLS, _MEMORIES)
+"""What sections, or the lines of facts, begin with that a note may replace: they are no instructions."""
 AGENTS_MD = "AGENTS.md"
 _INTRODUCTION = (
     "Instructions from files, in order of increasing precedence: if two contradict each other, follow the later one."
@@ -113,19 +115,6 @@ def joined(sections: Iterable[str]) -> str:
     return "\n\n".join(sections)
 
 
-def changes_since(known: str, sections: Iterable[str]) -> str:
-    """Return a note about the sections that a session's model does not have yet; "" when it has all.
-
-    The system prompt of a session stays as it is, so that requests begin alike (prompt caches). `known`: that prompt, with the
-    notes since then.
-    """
-    new = [section for section in sections if section not in known]
-    texts = [section for section in new if not section.startswith(PROJECT_CONTEXT)]
-    if len(texts) < len(new) and STATE_CHANGED not in known:
-        texts.append(STATE_CHANGED)
-    return "\n\n".join([_CHANGED, *texts]) if texts else ""
-
-
 def system_prompt(config: KinConfig) -> str:
     """Return the base prompt and the facts about the system, without anything of the user or the project."""
     return f"{SystemPrompt.DEFAULT.read()}\n\n{_facts(config, config.effective_workdir, '', A_PROGRAM)}"
@@ -137,7 +126,7 @@ def _host(host: HostFacts) -> str:
 
 
 def _facts(config: KinConfig, workdir: Path, model: str, host: HostFacts) -> str:
-    facts = [f"Workspace: {escaped_line(str(workdir), 1_000)}"]
+    facts = [f"{FACTS}{escaped_line(str(workdir), 1_000)}"]
     if config.include_prompt_detail:
         facts.append(f"System: {platform.system()}; shell: bash")
         facts += _python(workdir, host)

@@ -9,7 +9,8 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ProjectContextConfig
-from kin_nb.core.middleware import BuiltinMiddleware, MiddlewareAction, MiddlewareResult
+from kin_nb.core.host_facts import COMMAND_LINE
+from kin_nb.core.middleware import PLAN_REMINDER, BuiltinMiddleware, MiddlewareAction, MiddlewareResult
 from kin_nb.core.modes import AgentMode
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
@@ -78,9 +79,21 @@ async def test_after_a_resume_in_a_project_that_has_changed(model_server, config
     again = Agent.resume(config, agent.journal.root_id, mode=mode)
     await talk(model_server, again, "two")
     assert_prefixes(model_server.requests)
+    note = f"\n\n[kin_nb: {PLAN_REMINDER}]" if mode is AgentMode.PLAN else ""
+    assert model_server.requests[3]["messages"][-1]["content"] == f"two{note}"
+    await again.aclose()
+
+
+async def test_after_a_resume_by_another_program_the_model_reads_where_it_is_now(model_server, config):
+    agent = Agent(config)
+    await talk(model_server, agent, "one")
+    await agent.aclose()
+    again = Agent.resume(config, agent.journal.root_id, host=COMMAND_LINE)
+    await talk(model_server, again, "two")
     prompt = model_server.requests[3]["messages"][-1]["content"]
-    assert prompt.startswith("two\n\n[kin_nb: ")
-    assert "look again before you rely on" in prompt
+    assert prompt.startswith("two\n\n[kin_nb: This has changed since the system prompt was written")
+    assert "No one can answer questions" in prompt
+    assert model_server.requests[3]["messages"][0] == model_server.requests[2]["messages"][0]
     await again.aclose()
 
 
