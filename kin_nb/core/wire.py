@@ -1,4 +1,6 @@
-"""The wire format (seed 001): each event as one line of JSON, for programs in other languages (docs/reference/events.md).
+"""The event protocol for programs in other languages (seed 001): each event as one line of JSON (docs/reference/events.md).
+
+Not a format of providers: those are in kin_nb/core/llm/adapters.
 
 A line is `{"type": "StepStart", "payload": {...}}`: the name of the event's class without "Event", and its fields. Python
 objects (a tool's class) are omitted; values that JSON does not have become text. The first line of a stream has the

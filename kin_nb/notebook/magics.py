@@ -1,4 +1,4 @@
-"""%%kin and %kin: how a notebook speaks to its sessions. Parsing and help only; notebook.py and session.py do the work."""
+"""%%kin and %kin: how a notebook speaks to its sessions. Parsing and help only; sessions.py and session.py do the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session: one conversation of a notebook. It owns a LiveAgent and a CellMode, and alone changes the mode."""
+"""NotebookSession: one conversation of a notebook. It owns a LiveAgent and a CellMode, and alone changes the mode."""
 
 from __future__ import annotations
 

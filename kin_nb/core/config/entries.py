@@ -28,9 +28,10 @@ class Backend(StrEnum):
 
 
 class ProviderConfig(BaseModel):
-    """A model server. `api_base` ends before `/chat/completions`; an empty `api_key_env_var` means no key.
+    """A model server. An empty `api_key_env_var` means no key.
 
-    `api_style`: openai, mistral, anthropic, or a custom adapter (core.llm.adapters.base).
+    `api_base` ends before `/chat/completions`, for anthropic before `/messages`. `api_style`: openai, mistral, anthropic, or a
+    custom adapter (core.llm.adapters.base).
     """
 
     name: str

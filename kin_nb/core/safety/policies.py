@@ -1,6 +1,6 @@
 """Decide whether a tool call runs: an ordered chain of small policies, the first answer wins.
 
-core/tools/approval_gate.py calls `decide` for each call. The order, and why:
+kin_nb/core/tools/approval_gate.py calls `decide` for each call. The order, and why:
 
 1. dangerous commands never run, whatever the mode and the rules;
 2. what the user's configuration forbids never runs, whatever allows it below;
