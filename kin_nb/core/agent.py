@@ -249,6 +249,7 @@ class Agent(AgentParts):
         self.middleware_pipeline.limits = self.middleware_pipeline.limits.changed(max_turns, max_price)
         self.switch_config(config or self.base_config)
         self.history.set_system_prompt(self.system_prompt())
+        self.journal.write_system_prompt(self.messages[0].content or "")
 
     def limit(self, limits: Limits) -> None:
         """Set other limits from the next step on."""
@@ -282,7 +283,7 @@ class Agent(AgentParts):
         """Take the system prompt of the session's log, so that requests begin as before, and note what has changed since."""
         stored = self.journal.stored_system_prompt(self.parts.settings.expand_paths)
         if stored:
-            self.history.set_system_prompt(stored)
+            self.history.set_system_prompt(self.journal.without_secrets(stored))
             self._note_changes()
 
     def _note_changes(self) -> None:

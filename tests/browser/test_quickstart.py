@@ -59,7 +59,7 @@ def approve_all(lab: Lab, cell: int, picture: Path | None = None) -> None:
         if picture and "+    ordered" in lab.output_text(cell):
             lab.screenshot(picture, cell)
         this_card = approve.element_handle()
-        commands = lab.button(re.compile("^Approve for this session: commands"), cell)
+        commands = lab.button(re.compile("^Approve for this session: (?:commands|tests)"), cell)
         (commands if commands.count() else approve).click()
         this_card.wait_for_element_state("hidden")  # the next one may be there already
 
@@ -127,7 +127,7 @@ def test_the_first_turn_as_an_animated_picture(lab, turns, model_server, picture
     lab.wait_idle()
     film.take(1.5, end_of=1)
     lab.run_cell(1)
-    commands = lab.button(re.compile("^Approve for this session: commands"), 1)
+    commands = lab.button(re.compile("^Approve for this session: (?:commands|tests)"), 1)
     commands.wait_for()
     film.take(1.5, end_of=1)
     film.take(1.5, end_of=1, pointer=commands)

@@ -56,11 +56,8 @@ def test_load_ext_offers_the_session_before_and_resume_goes_on_with_it(started, 
     assert "Continued session " in shown(started, run(started, "%kin resume"))
     model_server.enqueue("Hello again.")
     run(started, "%%kin\nAnd now?")
-    assert [message["content"] for message in model_server.requests[-1]["messages"][1:]] == [
-        "Hi.",
-        "Hello.",
-        "And now?",
-    ]
+    *before, asked = [message["content"] for message in model_server.requests[-1]["messages"][1:]]
+    assert (before, asked.split("\n")[0]) == (["Hi.", "Hello."], "And now?")
 
 
 @ordinary

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kin_nb.core.system_prompt.builder import FACTS, REPLACEABLE, joined
-from kin_nb.core.system_prompt.project_context import PROJECT_CONTEXT
+from kin_nb.core.system_prompt.project_context import NOT_A_PROJECT, PROJECT_CONTEXT
 
 _CHANGED = "This has changed since the system prompt was written, and replaces what it says about the same:"
 _WITHDRAWN = "Instructions that earlier notes gave you no longer apply; the system prompt has all that do."
 _GIVEN = re.compile(r"<changed>\n(.*?)\n</changed>", re.DOTALL)
+_STATE = (PROJECT_CONTEXT, NOT_A_PROJECT)
 _PROJECT_CONTEXT = re.compile(r"<project_context>\n.*?</project_context>", re.DOTALL)
 
 
@@ -37,7 +38,7 @@ def update_prompt(prompt: str, notes: Iterable[str], sections: Sequence[str]) ->
     if any(_has_withdrawn(text, sections) for text in (prompt, *given)):
         return PromptUpdate(joined(sections), _WITHDRAWN if given else "")
     known = joined([prompt, *given])
-    new = [_new_part(section, known) for section in sections if not section.startswith(PROJECT_CONTEXT)]
+    new = [_new_part(section, known) for section in sections if not section.startswith(_STATE)]
     texts = [text for text in new if text]
     return PromptUpdate(prompt, f"{_CHANGED}\n<changed>\n{joined(texts)}\n</changed>" if texts else "")
 
@@ -48,7 +49,7 @@ def _has_withdrawn(text: str, sections: Iterable[str]) -> bool:
     for section in sections:
         rest = rest.replace(section, "")
     blocks = filter(None, (block.strip() for block in rest.split("\n\n")))
-    return any(not block.startswith(REPLACEABLE) for block in blocks)
+    return any(not block.startswith((*REPLACEABLE, *_STATE)) for block in blocks)
 
 
 def _new_part(section: str, known: str) -> str:

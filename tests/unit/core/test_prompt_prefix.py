@@ -148,3 +148,17 @@ async def test_what_was_said_in_another_home_folder_is_not_guessed(
     await talk(model_server, again, "two")
     assert str(moved) in model_server.requests[3]["messages"][0]["content"]
     await again.aclose()
+
+
+async def test_a_secret_that_is_known_since_is_not_sent_again(model_server, config, monkeypatch):
+    agent = Agent(config.model_copy(update={"instructions": "The password is hunter2-hunter2."}))
+    await talk(model_server, agent, "one")
+    await agent.aclose()
+    monkeypatch.setenv("SERVICE_PASSWORD", "hunter2-hunter2")
+    again = Agent.resume(
+        config.model_copy(update={"instructions": "The password is hunter2-hunter2."}), agent.journal.root_id
+    )
+    await talk(model_server, again, "two")
+    assert "hunter2" in model_server.requests[2]["messages"][0]["content"]
+    assert "hunter2" not in str(model_server.requests[3]["messages"][0])
+    await again.aclose()
