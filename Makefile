@@ -70,10 +70,10 @@ docs-links: $(VENV)/with-docs  ## check the documentation's links to other sites
 # The parts of `make test`
 
 unit: $(VENV)/with-test
-	$(call timed,$@,$(PYTEST) $(WORKERS) 3 $(QUICK) tests/unit tests/seeds)
+	$(call timed,$@,$(PYTEST) $(WORKERS) 4 $(QUICK) tests/unit tests/seeds)
 
 kernel: $(VENV)/with-test
-	$(call timed,$@,$(PYTEST) $(WORKERS) 3 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
+	$(call timed,$@,$(PYTEST) $(WORKERS) 4 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
 
 nbval: $(VENV)/with-test  # as on a teammate's machine: no key, no settings
 	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples/*.ipynb)

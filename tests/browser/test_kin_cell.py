@@ -78,6 +78,7 @@ def test_a_rejection_with_a_note_reaches_the_agent_whole(kin, model_server):
     assert (kin.workspace / "a.py").read_text() == "x = 1\n"
 
 
+@pytest.mark.long
 @LAB_FIRST
 def test_approved_for_the_session_is_not_asked_again(kin, model_server):
     model_server.enqueue(calls=[EDIT])
@@ -91,6 +92,7 @@ def test_approved_for_the_session_is_not_asked_again(kin, model_server):
     assert "approved for this session" in kin.output_text(1)
 
 
+@pytest.mark.long
 @LAB_FIRST
 def test_interrupt_while_the_answer_streams(kin, model_server):
     hold = threading.Event()
