@@ -1,4 +1,4 @@
-"""A flow: a skill that is a diagram. It runs the tests, and mends until they pass."""
+"""A flow: a skill that is a diagram. It runs the tests, and fixes until they pass."""
 
 from __future__ import annotations
 

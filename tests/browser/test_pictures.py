@@ -187,7 +187,7 @@ def decide_by_keyboard_and_mouse(kin: Lab, camera: Camera) -> None:
 
 
 def reopened(kin: Lab, camera: Camera, pictures: Path) -> None:
-    """The saved session as somebody else sees it, whose front end trusts no HTML; and with no style at all."""
+    """The saved session as someone else sees it, whose front end trusts no HTML; and with no style at all."""
     kin.open("session-out.ipynb")
     kin.page.locator(".jp-NotebookTrustedStatus, .jp-StatusItem-trust").first.wait_for()
     cell = next(n for n in range(9) if kin.cell(n).filter(has_text="%%kin").count())

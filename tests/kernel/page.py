@@ -62,19 +62,19 @@ class Page:
         self.cells.append(new_code_cell(source, id=f"typed-{len(self.cells)}"))
 
     def add(self, source: str) -> str:
-        """Typed and run, by somebody who wants the model to be asked: the status."""
+        """Typed and run, by someone who wants the model to be asked: the status."""
         self.type(source)
         return self.ask(self.cells[-1])
 
     def ask(self, cell: Any) -> str:
-        """Run by somebody who answers "Ask the model" where that is asked: the status."""
+        """Run by someone who answers "Ask the model" where that is asked: the status."""
         self.kin.quietly("import os; os.environ['KIN_RECORD'] = 'new'")
         status = self.run(cell)
         self.kin.quietly("import os; os.environ.pop('KIN_RECORD')")
         return status
 
     def run(self, cell: Any, *, person: bool = True) -> str:
-        """The status; what it showed is kept. Nobody answers questions here."""
+        """The status; what it showed is kept. No one answers questions here."""
         ran = self.kin.run(cell["source"], cell=cell["id"] if person else None, allow_stdin=False)
         status = self.kin.done(ran)["content"]["status"]
         self._keep_outputs(cell, ran)

@@ -336,7 +336,7 @@ def test_by_input_more_than_a_line_is_not_edited_and_it_says_where_it_can_be(kin
     assert told(model_server) == "The user refused this call, with the note: no, thanks"
 
 
-def test_who_only_ever_answers_e_is_not_asked_for_ever(kin, model_server, prompted, tmp_path):
+def test_who_only_ever_answers_e_is_not_asked_forever(kin, model_server, prompted, tmp_path):
     cell, _ = prompted(tool_call("bash", command="touch a\ntouch b"))
     for _ in range(2):
         kin.answer("e")

@@ -190,7 +190,7 @@ def approve_an_edit(console: Console, server: ModelServer) -> tuple[str, str]:
     return asked, console.answer("y")
 
 
-def test_an_edit_is_asked_about_shown_and_taken_back(console, model, workspace):
+def test_an_edit_is_asked_about_shown_and_undone(console, model, workspace):
     asked, answered = approve_an_edit(console, model)
     in_order(asked, "I change it.", "Allow this? edit a.py (+1 -1)", "-x = 1", "+x = 2", "y = allow\n")
     card = "[edit_file] a.py · +1 -1 · done · approved by you"
@@ -291,7 +291,7 @@ def test_in_a_terminal_long_lines_of_a_reply_are_broken_between_words(ipython, m
     assert "- " + " ".join(["seven"] * 19) + "\n  " + " ".join(["seven"] * 11) + "\n\n1 model request" in printed
 
 
-def test_a_script_that_nobody_watches_gets_text_and_a_refusal(workspace, tmp_path, model_server):
+def test_a_script_that_no_one_watches_gets_text_and_a_refusal(workspace, tmp_path, model_server):
     home = tmp_path / "home"
     write_config(home, model_server.url)
     model_server.enqueue("I change it.", calls=[EDIT])

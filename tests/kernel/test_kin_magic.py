@@ -179,7 +179,7 @@ LETTERS = [
 """What IPython takes for its own prompts, and for its own syntax."""
 
 
-def test_a_prompt_reaches_the_model_to_the_letter(kin, model_server):
+def test_a_prompt_reaches_the_model_verbatim(kin, model_server):
     for prompt in LETTERS:
         model_server.enqueue("Yes.")
         run(kin, f"\n%%kin --new\n{prompt}\n")
@@ -201,7 +201,7 @@ def test_magics_of_others_are_read_as_ever_and_so_is_kin_once_it_is_unloaded(kin
     run(kin, "%load_ext kin_nb")
 
 
-def test_in_a_terminal_too_a_prompt_is_typed_line_by_line_to_the_letter(model_server, tmp_path):
+def test_in_a_terminal_too_a_prompt_is_typed_line_by_line_verbatim(model_server, tmp_path):
     write_config(tmp_path / "kin-home", model_server)
     model_server.enqueue("Yes.")
     paths = {
@@ -232,7 +232,7 @@ def kin_kernel(model_server: ModelServer, tmp_path: Path) -> Iterator[LiveKernel
     live.close()
 
 
-def test_in_the_kin_kernel_a_cell_is_a_prompt_that_reaches_the_model_to_the_letter(kin_kernel, model_server):
+def test_in_the_kin_kernel_a_cell_is_a_prompt_that_reaches_the_model_verbatim(kin_kernel, model_server):
     model_server.enqueue("Hello from the model.")
     assert "Hello from the model." in shown(kin_kernel, run(kin_kernel, "Say `hello`, {please}?"))
     assert model_server.requests[0]["messages"][-1]["content"] == "Say `hello`, {please}?"

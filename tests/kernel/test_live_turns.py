@@ -31,7 +31,7 @@ def test_a_prompt_attaches_a_variable_and_the_model_works_on_it(kin, model_serve
     assert "approved by you" in shown(kin, cell)
 
 
-def test_interrupt_stops_the_models_code_and_the_kernel_goes_on(kin, model_server):
+def test_interrupt_stops_the_models_code_and_the_kernel_continues(kin, model_server):
     code = "kept = 1\nimport time\nprint('be' + 'gun')\ntime.sleep(60)"
     model_server.enqueue(calls=[tool_call("python", code=code)])
     model_server.enqueue("Here again.")

@@ -90,7 +90,7 @@ def test_limits_are_about_one_cell(kin, model_server):
         ("--wrong", "unknown option --wrong"),
     ],
 )
-def test_a_wrong_option_names_itself_and_asks_nobody(kin, model_server, line, said):
+def test_a_wrong_option_names_itself_and_asks_no_one(kin, model_server, line, said):
     assert said in failure(kin, kin.run(f"%%kin {line}\ngo"))
     assert not model_server.requests
 
@@ -107,7 +107,7 @@ def test_sessions_of_one_notebook_know_nothing_of_each_other(kin, model_server):
     assert "two" in shown(kin, cell)
 
 
-def test_an_answered_cell_shows_its_answer_again_and_says_how_to_ask_anew(kin, model_server):
+def test_an_answered_cell_shows_its_answer_again_and_says_how_to_ask_again(kin, model_server):
     model_server.enqueue("The answer.")
     run(kin, "%%kin --out answer\ngo")
     cell = kin.run("%%kin --out answer\ngo")

@@ -121,7 +121,7 @@ def test_on_tick_is_called_while_the_agent_works(thread):
     assert run_on_agent_thread(turn, thread, on_tick=ticked.set)
 
 
-def test_an_interrupt_in_a_job_is_a_cancellation_of_the_turn_for_whoever_waits_for_it(thread):
+def test_an_interrupt_in_a_job_is_a_cancellation_of_the_turn_for_anyone_who_waits_for_it(thread):
     seen = []
 
     def interrupted():

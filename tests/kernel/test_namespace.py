@@ -75,7 +75,7 @@ def test_code_that_leaves_the_program_leaves_the_kernel_alone(nb):
 
 
 @pytest.mark.every_kernel
-def test_interrupt_stops_the_code_and_the_kernel_goes_on(nb):
+def test_interrupt_stops_the_code_and_the_kernel_continues(nb):
     cell = nb.run(
         AGENT
         + "tool_output.set(lambda text: io.stream(text))\n"

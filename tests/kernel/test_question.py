@@ -189,7 +189,7 @@ def test_input_answers_and_an_empty_line_asks_again(nb):
     assert nb.text(cell).endswith(repr("a\nc"))
 
 
-def test_where_nobody_can_answer_that_is_said_at_once(nb):
+def test_where_no_one_can_answer_that_is_reported_at_once(nb):
     cell = nb.run(CHOICE, cell=None, allow_stdin=False)
     assert nb.done(cell)["content"]["status"] == "ok"
     assert nb.text(cell) == "No one can be asked here. Decide yourself, and say what you assumed."

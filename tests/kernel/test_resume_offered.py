@@ -1,4 +1,4 @@
-"""The offer to continue the last session: in the cell that somebody reads, once, and never in a replay."""
+"""The offer to continue the last session: in the cell that someone reads, once, and never in a replay."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ kin = pytest.mark.parametrize("started", ["kin_nb.notebook.kernel"], indirect=Tr
 
 
 @ordinary
-def test_load_ext_offers_the_session_before_and_resume_goes_on_with_it(started, model_server):
+def test_load_ext_offers_the_session_before_and_resume_continues_with_it(started, model_server):
     assert started.text(run(started, "%load_ext kin_nb")) == OFFER
     assert "Continued session " in shown(started, run(started, "%kin resume"))
     model_server.enqueue("Hello again.")
@@ -69,7 +69,7 @@ def test_load_ext_offers_the_session_before_and_resume_goes_on_with_it(started, 
         ("%load_ext kin_nb\n%kin replay 0123@0123456789ab", {}),
     ],
 )
-def test_nothing_is_offered_to_nobody_or_in_a_cell_that_goes_on_by_itself(started, code, how):
+def test_nothing_is_offered_to_no_one_or_in_a_cell_that_continues_by_itself(started, code, how):
     cell = started.run(code, **how)
     started.done(cell)
     assert started.text(cell) == ""

@@ -1,4 +1,4 @@
-"""A prompt that was edited in a notebook that plays: what differs is shown, and `%%kin --retry` asks it anew from there."""
+"""A prompt that was edited in a notebook that plays: what differs is shown, and `%%kin --retry` asks it again from there."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_retry_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_
     assert forked.turns[3].parent == forked.moves[0].head == Ref(id=forked.turns[0].id)
 
 
-def test_retry_of_an_unchanged_prompt_asks_it_anew(kin, model_server):
+def test_retry_of_an_unchanged_prompt_asks_it_again(kin, model_server):
     model_server.enqueue("Another three.")
     assert "Another three." in ok(kin, "%%kin --retry\nSay three.", cell="c3")
     assert [each["content"] for each in model_server.requests[4]["messages"]][-1] == "Say three."
     assert "Changed." in [each["content"] for each in model_server.requests[4]["messages"]]
 
 
-def test_with_nobody_there_retry_is_an_error_and_nothing_moves(kin, model_server, tmp_path):
+def test_with_no_one_there_retry_is_an_error_and_nothing_moves(kin, model_server, tmp_path):
     said = error(kin, "%%kin --retry\nLeave x.", cell=None, allow_stdin=False)
     assert said.startswith("No saved answer: ")
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
@@ -99,7 +99,7 @@ def test_with_nobody_there_retry_is_an_error_and_nothing_moves(kin, model_server
     assert len(model_server.requests) == 4
 
 
-def test_a_new_cell_after_the_last_turn_goes_on_and_says_so(kin, model_server):
+def test_a_new_cell_after_the_last_turn_continues_and_says_so(kin, model_server):
     model_server.enqueue("Four.")
     run(kin, "%env KIN_RECORD=new")
     text = ok(kin, "%%kin\nSay four.", cell="c9")
@@ -122,7 +122,7 @@ def test_run_again_without_a_restart_the_head_shows_what_was_saved(kin, tmp_path
     ]
 
 
-def test_loading_in_the_cell_that_unloads_begins_anew(kin):
+def test_loading_in_the_cell_that_unloads_begins_again(kin):
     assert "this notebook plays a recording" in ok(kin, "%kin save", cell="c9")
     run(kin, "%unload_ext kin_nb\n%load_ext kin_nb")
     assert "Nothing to save yet" in error(kin, "%kin save", cell="c9")

@@ -1,4 +1,4 @@
-"""Run All in a notebook that plays: all cells are sent at once, and none of them asks a model that nobody meant to ask."""
+"""Run All in a notebook that plays: all cells are sent at once, and none of them asks a model that no one meant to ask."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_new_prompt_at_the_end_is_asked_when_the_person_says_so(mate, model_se
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say three."]
 
 
-def test_a_cell_that_loads_the_extension_again_asks_nobody_either(mate, model_server):
+def test_a_cell_that_loads_the_extension_again_asks_no_one_either(mate, model_server):
     mate.cells.insert(1, new_code_cell("%reload_ext kin_nb", id="again"))
     assert mate.run_all() == ["ok"] * 4
     assert "Noted." in mate.said
@@ -38,7 +38,7 @@ def test_a_cell_that_loads_the_extension_again_asks_nobody_either(mate, model_se
 
 
 @pytest.mark.parametrize("code", ["%run {path}", "get_ipython().safe_execfile_ipy({path!r})"])
-def test_a_notebook_that_is_run_by_a_cell_asks_nobody(mate, model_server, tmp_path, code):
+def test_a_notebook_that_is_run_by_a_cell_asks_no_one(mate, model_server, tmp_path, code):
     mate.type(NOTE.replace("Add a note", "Add another"))
     mate.save()
     run(mate.kin, "%unload_ext kin_nb")

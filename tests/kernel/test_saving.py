@@ -68,7 +68,7 @@ def test_a_portable_cell_that_was_changed_plays_nothing_and_calls_no_model(asked
     assert len(model_server.requests) == 2
 
 
-def test_a_session_that_goes_on_live_replaces_the_notebook_that_it_went_on_from(asked, model_server, tmp_path):
+def test_a_session_that_continues_live_replaces_the_notebook_that_it_continued_from(asked, model_server, tmp_path):
     run(asked, "%kin save talk.ipynb --portable")
     nb = as_node(load_notebook(tmp_path / "talk.ipynb"))
     before = read_recording(nb)
@@ -198,7 +198,7 @@ def own_notebook(path: Path, *sources: str) -> None:
     path.write_text(json.dumps(new_notebook(cells=cells)))
 
 
-def test_what_is_saved_is_played_and_its_progress_gives_way_to_the_notice(playing, opens, tmp_path):
+def test_what_is_saved_is_played_and_its_progress_yields_to_the_notice(playing, opens, tmp_path):
     own_notebook(tmp_path / "own.ipynb", "x = 1", "open('sales' + '.csv')")
     opens(tmp_path / "own.ipynb")
     cell = run(playing, "%kin save")

@@ -128,7 +128,7 @@ def test_one_that_was_moved_elsewhere_says_what_is_missing_and_how_to_have_it(ki
     assert (own.parent / "session.kin.ipynb").exists()
 
 
-def test_in_a_console_nothing_is_said_of_files(kin, own):
+def test_in_a_console_nothing_is_reported_of_files(kin, own):
     own.unlink()
     told = save(kin, cell=None, allow_stdin=True)
     assert "Saved" in told

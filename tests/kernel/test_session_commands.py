@@ -273,7 +273,7 @@ def test_a_mode_whose_file_is_broken_is_named_with_its_line(kin, home):
     assert error(kin, "%kin mode reviewer").startswith(f"{home}/agents/reviewer.toml:2: ")
 
 
-def test_another_model_goes_on_with_the_conversation(kin, model_server):
+def test_another_model_continues_with_the_conversation(kin, model_server):
     ask(kin, model_server, "What is x?", "x is 1.")
     assert ok(kin, "%kin model other").startswith("Model: other (other at p)")
     ask(kin, model_server, "Are you sure?", "I am.")

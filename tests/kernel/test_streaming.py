@@ -1,4 +1,4 @@
-"""A reply as it is written: in widgets, in a front end without them, in a console, and with nobody there."""
+"""A reply as it is written: in widgets, in a front end without them, in a console, and with no one there."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_console_reads_along_and_nothing_comes_twice(kin, model_server):
 
 
 @pytest.mark.every_kernel
-def test_with_nobody_there_each_reply_comes_once_and_whole(kin, model_server):
+def test_with_no_one_there_each_reply_comes_once_and_whole(kin, model_server):
     model_server.enqueue(TEXT)
     cell = kin.run("%%kin\ngo", cell=None, allow_stdin=False)
     kin.done(cell)

@@ -1,4 +1,4 @@
-"""IPython in a terminal, without a kernel: text, and input() where somebody is there."""
+"""IPython in a terminal, without a kernel: text, and input() where someone is there."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def test_a_person_at_the_terminal_is_asked(ipython):
     assert "decided True by person" in text
 
 
-def test_nobody_at_the_terminal_is_a_refusal(ipython):
+def test_no_one_at_the_terminal_is_a_refusal(ipython):
     assert "decided False by headless" in ipython(subprocess.DEVNULL)

@@ -33,7 +33,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Of somebody who has a model, which is never asked."""
+    """Of someone who has a model, which is never asked."""
     root = tmp_path_factory.mktemp("stage")
     with ModelServer.start() as server:
         write_config(root / "home", server.url)

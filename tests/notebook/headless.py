@@ -1,4 +1,4 @@
-"""A kernel as nbclient, papermill and nbconvert have it: no cell ids, no widgets, nobody at the keyboard."""
+"""A kernel as nbclient, papermill and nbconvert have it: no cell ids, no widgets, no one at the keyboard."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class InProcessPage:
         return cell
 
     def run(self, cell: Any, *, cell_id: bool = True, **environ: str) -> str:
-        """The cell's error, "" for none. Nobody answers questions. `cell_id`: whether the front end sends one."""
+        """The cell's error, "" for none. No one answers questions. `cell_id`: whether the front end sends one."""
         cell["execution_count"] = self.kernel.shell.execution_count
         stops = "raises-exception" not in cell.get("metadata", {}).get("tags", [])
         cell_id_sent = cell["id"] if cell_id else None

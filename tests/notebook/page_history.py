@@ -374,7 +374,7 @@ class PageHistory:
         self.compared += bool(before)
 
     def kin_save(self, x: int, y: int) -> None:
-        """Ctrl-S and `%kin save`; a guest without a model plays what was written. A third goes on with that file."""
+        """Ctrl-S and `%kin save`; a guest without a model plays what was written. A third continues with that file."""
         cell = self._new("%kin save")
         self.save()
         folder = self.file.parent

@@ -1,4 +1,4 @@
-"""Who runs a notebook: somebody with this interpreter and an otherwise empty machine, with or without a model."""
+"""Who runs a notebook: someone with this interpreter and an otherwise empty machine, with or without a model."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_each_piece_of_code_runs_once_and_later_cells_find_its_variables(lived, 
     assert last_line(tmp_path / "out" / "out.ipynb") == "1 2 ['half', 'whole']\n"
 
 
-def test_where_the_tools_run_again_and_nobody_allows_it_the_code_does_not_run_either(lived, tmp_path):
+def test_where_the_tools_run_again_and_no_one_allows_it_the_code_does_not_run_either(lived, tmp_path):
     out = tmp_path / "out"
     done = kin_nb_here(
         "replay", "--tools", "--output-dir", out, lived.notebook, home=lived.home, cwd=lived.notebook.parent

@@ -85,7 +85,7 @@ def test_the_notebook_names_no_folder_of_this_machine(lived):
     assert str(lived.workspace) not in text
 
 
-def test_the_session_goes_on_with_the_messages_that_it_had(lived, tmp_path):
+def test_the_session_continues_with_the_messages_that_it_had(lived, tmp_path):
     home = tmp_path / "home"
     shutil.copytree(lived.home / ".kin-code", home / ".kin-code")
     (session,) = [log.parent.name for log in (home / ".kin-code" / "sessions").glob("*/log.jsonl")]

@@ -51,7 +51,7 @@ def commands_of(case: str, session: str) -> list[tuple[str, str]]:
 
 
 def says(cell) -> str:
-    """The first line of what it shows, apart from what is said of playback."""
+    """The first line of what it shows, apart from what is reported of playback."""
     return next(
         text.partition("\n")[0]
         for text in shown(cell)

@@ -1,4 +1,4 @@
-"""Notebooks by somebody who means harm: opened, played, saved and re-executed, they change nothing, run nothing and ask no model.
+"""Notebooks by someone who means harm: opened, played, saved and re-executed, they change nothing, run nothing and ask no model.
 
 Each is a whole recording, every hash right: whoever writes one can compute them. A model is configured, and must not be asked.
 """
@@ -262,7 +262,7 @@ def test_made_into_another_notebook_its_texts_stay_texts(hostile, tmp_path):
 
 @pytest.mark.parametrize("hostile", ["claims of trust", "paths that lead out"], indirect=True)
 def test_reexecuted_without_approval_no_recorded_permission_counts(stage, hostile, tmp_path):
-    """`--tools`: what was allowed for ever when it was recorded is refused here, where nobody can be asked."""
+    """`--tools`: what was allowed for ever when it was recorded is refused here, where no one can be asked."""
     before = tree(tmp_path / "project")
     argv = ["--tools", "--workspace", hostile.parent, "--output-dir", tmp_path / "out"]
     done = kin_nb_here("replay", *argv, hostile, home=stage.home, cwd=tmp_path)
@@ -287,7 +287,7 @@ def test_changed_in_a_scratch_copy_nothing_outside_of_it_is_written(stage, hosti
 
 
 @pytest.mark.parametrize("by", ["parent", "ancestors"])
-def test_a_turn_that_goes_on_from_itself_is_not_gone_on_with_and_plays(stage, tmp_path, by):
+def test_a_turn_that_continues_from_itself_is_not_continued_with_and_plays(stage, tmp_path, by):
     begin, _, last = _recording().records
     lead = {"parent": Ref(id=last.id)} if by == "parent" else {"parent": Ref(id="4" * 16), "ancestors": (last.id,)}
     circle = Recording(_recording().meta, (begin, last.model_copy(update=lead)))

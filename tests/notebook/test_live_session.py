@@ -1,4 +1,4 @@
-"""A session that nobody watches, its notebook, and what that notebook does when it is run again."""
+"""A session that no one watches, its notebook, and what that notebook does when it is run again."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_session_log_has_no_key_either(lived):
 
 @pytest.fixture
 def replay(lived, tmp_path):
-    """`kin-nb replay ARGV NOTEBOOK` of somebody without a key; the input is only read."""
+    """`kin-nb replay ARGV NOTEBOOK` of someone without a key; the input is only read."""
 
     def replay(*argv: str | Path):
         return kin_nb_here(
@@ -154,7 +154,7 @@ def test_recorded_approvals_are_no_permission(replay, lived):
 # Continued, damaged, asked more.
 
 
-def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(lived, tmp_path):
+def test_playback_never_asks_a_model_until_live_then_the_conversation_continues(lived, tmp_path):
     server, nb = lived.server, lived.nb
     asked = len(server.requests)
     with Headless.start(lived.workspace, lived.environment) as kernel:

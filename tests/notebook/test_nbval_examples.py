@@ -82,7 +82,7 @@ each_example = pytest.mark.parametrize("name", EXAMPLES)
 
 @pytest.fixture(scope="module")
 def cut() -> list[str]:
-    """What starts a program in a network of its own that has a loopback and nothing else; nothing where nobody may make one."""
+    """What starts a program in a network of its own that has a loopback and nothing else; nothing where no one may make one."""
     command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     able = (
         shutil.which("unshare") and not subprocess.run([*command, "true"], capture_output=True, check=False).returncode

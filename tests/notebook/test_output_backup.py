@@ -189,7 +189,7 @@ def test_so_does_one_in_a_notebook_without_records(page):
     assert shown(own) == ["division by zero"]
 
 
-def test_so_does_one_that_may_fail_and_one_where_nobody_reads_along(lived):
+def test_so_does_one_that_may_fail_and_one_where_no_one_reads_along(lived):
     own = lived.cells[0]
     own["source"] = "1 / 0"
     lived.save()

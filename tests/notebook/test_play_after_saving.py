@@ -61,7 +61,7 @@ Path("/tmp/kin-was-here-PORT").write_text("x")
 
 @pytest.fixture
 def service():
-    """The path of a socket that somebody listens at, outside of /tmp and of the workspace."""
+    """The path of a socket that someone listens at, outside of /tmp and of the workspace."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{folder}/socket")
         listening.listen()
@@ -116,7 +116,7 @@ def _in_play(folder: Path) -> list[psutil.Process]:
     return [process for process in psutil.process_iter(["cwd"]) if copy in (process.info["cwd"] or "")]
 
 
-def test_where_it_cannot_be_confined_nothing_runs_and_that_is_said(written, monkeypatch):
+def test_where_it_cannot_be_confined_nothing_runs_and_that_is_reported(written, monkeypatch):
     path = written("open('ran.txt', 'w')")
     monkeypatch.setattr(sandbox, "problem", lambda *_, **__: "bubblewrap is for Linux only")
     said = SaveCommand(str(path), path.with_name("out.ipynb"), config=KinConfig(save={"check_seconds": 30})).run()

@@ -52,7 +52,7 @@ def conversation(lived: Lived) -> list[str]:
     return [message.get("content") or "" for message in lived.requests[-1]["messages"][1:]]
 
 
-def test_a_notebook_holds_the_records_of_all_its_sessions_and_each_is_gone_on_with(lived):
+def test_a_notebook_holds_the_records_of_all_its_sessions_and_each_is_continued_with(lived):
     assert [record["prompt"] for _, record in raw_records(lived.nb)] == ["First.", "First.", "Second."]
     with opened(lived, "out.ipynb") as kernel:
         assert [data_of(kernel.ok(cell["source"])) for cell in acting(lived.nb["cells"])] == list(
@@ -65,7 +65,7 @@ def test_a_notebook_holds_the_records_of_all_its_sessions_and_each_is_gone_on_wi
         assert error_text(kernel.run(NEW)).startswith("No saved answer"), "the notebook's own session plays on"
 
 
-def test_what_only_a_front_end_saved_plays_and_asks_nobody(lived):
+def test_what_only_a_front_end_saved_plays_and_asks_no_one(lived):
     nb = nbformat.read(lived.workspace / "plain.ipynb", as_version=4)
     assert list(raw_records(nb)) == []
     assert sum(1 for cell in nb["cells"] for _ in raw_output_records(cell)) == 3
@@ -80,7 +80,7 @@ def test_what_only_a_front_end_saved_plays_and_asks_nobody(lived):
 
 
 @pytest.mark.parametrize("name", ["out.ipynb", "plain.ipynb"])
-def test_with_new_a_prompt_without_a_recorded_answer_asks_unasked_and_goes_on_after_what_is_recorded(lived, name):
+def test_with_new_a_prompt_without_a_recorded_answer_asks_unasked_and_continues_after_what_is_recorded(lived, name):
     with opened(lived, name, KIN_RECORD="new") as kernel:
         kernel.ok(FIRST)
         asked = len(lived.requests)

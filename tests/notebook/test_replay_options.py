@@ -1,4 +1,4 @@
-"""A session that was lived and saved, run again with a copy of its workspace: with its files, and by asking the model anew."""
+"""A session that was lived and saved, run again with a copy of its workspace: with its files, and by asking the model again."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_live_allows_what_was_allowed_and_no_other_call(shared, tmp_path, server
     assert made.turns[1].calls[0].decision.verdict == "deny"
 
 
-def test_live_without_a_model_says_so_and_asks_nobody(shared, tmp_path):
+def test_live_without_a_model_says_so_and_asks_no_one(shared, tmp_path):
     done = again(shared, tmp_path)
     assert done.returncode == 1
     assert "Stopped: cell 2: KinError" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""A session in which turns were undone, given back and asked again: saved, played, run again, rebuilt, gone on with."""
+"""A session in which turns were undone, given back and asked again: saved, played, run again, rebuilt, continued."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_an_answer_that_was_asked_again_runs_in_its_last_form_alone(lived, tmp_p
     assert said[-1].strip() == str({"a.txt": "w\n", "b.txt": "one\n"})
 
 
-def test_what_goes_on_from_a_turn_that_is_not_here_is_shown_as_recorded_and_does_nothing(lived, tmp_path):
+def test_what_continues_from_a_turn_that_is_not_here_is_shown_as_recorded_and_does_nothing(lived, tmp_path):
     nb = lived.nb
     del nb["cells"][1]  # the turn that all others go on from
     done, said = run_again(nb, lived, tmp_path)
@@ -147,7 +147,7 @@ def test_an_undo_that_was_not_recorded_is_an_error_in_playback_and_changes_nothi
             assert [o["data"] for o in kernel.ok(cell["source"])["outputs"]] == [o["data"] for o in cell["outputs"]]
 
 
-def test_it_goes_on_live_where_the_undos_lead(lived, tmp_path):
+def test_it_continues_live_where_the_undos_lead(lived, tmp_path):
     """The recording, cut before its last turn: the undone turn is not sent, and the undo survives the next save."""
     workspace, home = shutil.copytree(lived.before, tmp_path / "project"), tmp_path / "home"
     whole = read_recording(lived.nb)
@@ -171,7 +171,7 @@ def test_it_goes_on_live_where_the_undos_lead(lived, tmp_path):
     assert saved.turns[2].parent == whole.turns[2].parent == whole.moves[-1].head
 
 
-def test_what_was_played_can_be_taken_back_once_it_is_live(lived, tmp_path):
+def test_what_was_played_can_be_undone_once_it_is_live(lived, tmp_path):
     """`%kin live` alone begins the conversation: a prompt need not come first."""
     workspace, home = shutil.copytree(lived.workspace, tmp_path / "project"), tmp_path / "home"
     with ModelServer.start() as server:

@@ -46,25 +46,25 @@ def test_what_it_advises_helps(unknown, model_server):
     assert len(model_server.requests) == 1
 
 
-def test_nothing_is_said_where_the_file_is_known(page):
+def test_nothing_is_reported_where_the_file_is_known(page):
     page.answered("%%kin\nHello.", "Hi.")
     assert notices(page) == []
 
 
 @pytest.mark.parametrize("record", ["all", "new"])
-def test_nothing_is_said_where_all_prompts_are_to_be_asked(unknown, model_server, record):
+def test_nothing_is_reported_where_all_prompts_are_to_be_asked(unknown, model_server, record):
     model_server.enqueue("Hi again.")
     assert unknown.run(unknown.cells[0], KIN_RECORD=record) == ""
     assert bool(notices(unknown)) == (record == "new")
 
 
-def test_nothing_is_said_where_nobody_reads_along(unknown, model_server):
+def test_nothing_is_reported_where_no_one_reads_along(unknown, model_server):
     model_server.enqueue("Hi again.")
     assert unknown.run(unknown.cells[0], cell_id=False) == ""
     assert shown(unknown.cells[0])[0] == "Hi again."
 
 
-def test_nothing_is_said_below_a_recording_that_was_found(unknown, model_server):
+def test_nothing_is_reported_below_a_recording_that_was_found(unknown, model_server):
     SaveCommand(str(unknown.file)).run()
     unknown.open(unknown.file.with_name("talk.kin.ipynb"))
     unknown.restart(named=False)

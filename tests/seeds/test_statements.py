@@ -56,7 +56,7 @@ def seeds_own(events: list[Any]) -> list[Any]:
     return [event for event in events if isinstance(event, SEEDS_OWN)]
 
 
-async def test_middleware_is_told_the_conversation_with_the_prompt_the_statistics_and_the_settings(
+async def test_middleware_is_shown_the_conversation_with_the_prompt_the_statistics_and_the_settings(
     model_server, trusted
 ):
     told: list[tuple[list[tuple[str, str | None]], int, bool]] = []
@@ -86,7 +86,7 @@ async def test_a_turn_with_a_tool_is_text_call_result_text(model_server, trusted
     assert call.tool_call_id == result.tool_call_id == trusted.messages[2].tool_calls[0].id
 
 
-async def test_when_a_result_is_told_its_message_is_in_the_history(model_server, trusted):
+async def test_when_a_result_is_shown_its_message_is_in_the_history(model_server, trusted):
     model_server.enqueue(calls=[LOOK, tool_call("read_file", path="missing")])
     model_server.enqueue("Done.")
     told = 0

@@ -99,7 +99,7 @@ async def test_a_session_is_saved_as_one_json_document(model_server, trusted, wo
     assert document["config_snapshot"]["active_model"] == "m"
 
 
-async def test_a_session_is_resumed_and_goes_on_in_its_log(model_server, config, agent):
+async def test_a_session_is_resumed_and_continues_in_its_log(model_server, config, agent):
     model_server.enqueue(calls=[tool_call("read_file", path="a.py")])
     model_server.enqueue("It is 1.")
     await run_turn(agent, "What is x?")
@@ -134,7 +134,7 @@ async def test_reloading_takes_new_settings_and_limits_and_keeps_the_conversatio
 
 
 async def test_a_mode_is_switched_within_a_conversation(model_server, agent, workspace):
-    """DEFAULT asks for an edit (nobody can be asked here), ACCEPT_EDITS does not, and asks for a command."""
+    """DEFAULT asks for an edit (no one can be asked here), ACCEPT_EDITS does not, and asks for a command."""
     decided = []
     session, messages = agent.session_id, agent.messages
     for mode in (AgentMode.DEFAULT, AgentMode.ACCEPT_EDITS, AgentMode.PLAN, AgentMode.AUTO_APPROVE):
@@ -261,7 +261,7 @@ async def test_every_request_names_the_session_and_the_program(model_server, age
 @pytest.mark.parametrize(
     ("choice", "sent"), [("auto", "auto"), ("none", "none"), ("any", "required"), ("required", "required")]
 )
-def test_a_tool_choice_is_said_as_the_server_says_it(choice, sent):
+def test_a_tool_choice_is_reported_as_the_server_says_it(choice, sent):
     tool = AvailableTool(function=AvailableFunction(name="t", description="d", parameters={"type": "object"}))
     prepared = OpenAIAdapter().prepare_request(
         model_name="m",

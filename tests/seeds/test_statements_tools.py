@@ -101,7 +101,7 @@ async def test_a_tool_that_asks_is_asked_for_with_its_name_its_arguments_and_its
     [("git --version", False), ("git push", True), ("git push && ls", True), ("touch x", True), ("ls", False)],
 )
 async def test_the_lists_of_bash_allow_deny_and_leave_the_rest_to_be_asked(model_server, config, command, skipped):
-    """Seed 003's `allowlist=["git *"]`; nobody can be asked here, so what asks is refused; `ls` is harmless."""
+    """Seed 003's `allowlist=["git *"]`; no one can be asked here, so what asks is refused; `ls` is harmless."""
     agent = Agent(with_rules(config, bash=BaseToolConfig(allowlist=["git *"], denylist=["git push"])))
     (result,) = await called(agent, model_server, tool_call("bash", command=command))
     assert result.skipped is skipped
@@ -220,7 +220,7 @@ async def test_the_tools_of_a_server_are_offered_called_and_answered(model_serve
         await agent.aclose()
 
 
-async def test_a_server_that_does_not_start_is_a_warning_and_the_turn_goes_on(model_server, config):
+async def test_a_server_that_does_not_start_is_a_warning_and_the_turn_continues(model_server, config):
     servers = [{"name": "gone", "command": "/no/such/program"}]
     agent = Agent(KinConfig.model_validate({**config.model_dump(), "mcp_servers": servers}))
     model_server.enqueue("Hello.")

@@ -77,7 +77,7 @@ ABSTRACT = {
 
 
 def sample(annotation: Any) -> Any:
-    """A value of that type with something in every field. Raises TypeError for a type that nobody thought of."""
+    """A value of that type with something in every field. Raises TypeError for a type that no one thought of."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in SIMPLE:
         return SIMPLE[annotation]
@@ -151,7 +151,7 @@ def test_kimis_messages_are_mapped_to_types_that_there_are():
     assert ours <= {wire_type(kind) for kind in EVENTS}
 
 
-async def test_a_turn_is_told_line_by_line(model_server, config):
+async def test_a_turn_is_shown_line_by_line(model_server, config):
     """The first line is the version, the last the turn's record; arguments and results are there in full."""
     model_server.enqueue("I look.", calls=[tool_call("read_file", path="a.py")], reasoning="Hm, well.")
     model_server.enqueue("x is 1.")
@@ -305,7 +305,7 @@ class Root(RootModel[dict[str, int]]):
 
 
 class Odd(BaseModel):
-    """What somebody's tool may have for arguments or a result."""
+    """What someone's tool may have for arguments or a result."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="allow")
 

@@ -173,7 +173,7 @@ def test_a_folder_with_more_than_there_is_room_for_is_cut(tmp_path):
     assert not indexer.truncated
 
 
-def test_without_time_the_next_question_goes_on(tmp_path, monkeypatch):
+def test_without_time_the_next_question_continues(tmp_path, monkeypatch):
     make(tmp_path, "a/b/c/d")
     monkeypatch.setattr(module, "FIRST_SECONDS", -1.0)
     indexer = FileIndexer(tmp_path)
@@ -183,7 +183,7 @@ def test_without_time_the_next_question_goes_on(tmp_path, monkeypatch):
     assert not indexer.truncated
 
 
-def test_a_watcher_without_time_goes_on_where_it_stopped(tmp_path):
+def test_a_watcher_without_time_continues_where_it_stopped(tmp_path):
     make(tmp_path, *"abc")
     settle(tmp_path)
     watcher = TreeWatcher(tmp_path)

@@ -141,13 +141,13 @@ def test_without_git_the_usual_litter_is_left_out(tmp_path):
     assert files(tmp_path) == [".env.example", "docs/build.md", "src/a.py", "tools/build"]
 
 
-def test_a_project_can_take_back_its_build_folder_but_no_wildcard_brings_back_node_modules(tmp_path):
+def test_a_project_can_include_its_build_folder_again_but_no_wildcard_brings_back_node_modules(tmp_path):
     write(tmp_path, "build/a.py", "dist/a.js", "node_modules/a.js", "src/a.js")
     ignore(tmp_path, "*\n!*/\n!*.py\n!*.js\ndist/\n")
     assert files(tmp_path) == ["build/a.py", "src/a.js"]
 
 
-def test_what_is_in_an_ignored_folder_is_ignored_whatever_is_said_of_it_there(tmp_path):
+def test_what_is_in_an_ignored_folder_is_ignored_whatever_is_reported_of_it_there(tmp_path):
     ignore(tmp_path, "secret/\n!secret/a\n")
     ignore(tmp_path, "!*\n", "secret")
     rules = IgnoreRules(tmp_path)
@@ -172,7 +172,7 @@ def test_an_ignore_file_that_cannot_be_read_is_passed_over(tmp_path):
 @each_row(
     "rule", ["*a" * 40 + "b", "**/a/" * 30 + "b", "/" + "*a*/" * 30 + "b", "[" * 5_000, "*" * 5_000, "\\" * 5_000]
 )
-def test_no_rule_makes_the_matcher_try_for_ever(rule):
+def test_no_rule_makes_the_matcher_try_forever(rule):
     patterns = Patterns(f"{rule}\n!{rule}/\n")
     patterns.decide("a" * 250)
     patterns.decide("a/" * 500 + "a" * 200 + "c")

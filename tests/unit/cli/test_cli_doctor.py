@@ -77,7 +77,7 @@ def test_the_server_is_asked_once_without_the_key(examined, home, monkeypatch, m
     assert found["model server"][0] == "ok"
 
 
-def test_offline_asks_nobody(examined, home):
+def test_offline_asks_no_one(examined, home):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0)
         write_config(home, f"http://127.0.0.1:{listening.getsockname()[1]}/v1")

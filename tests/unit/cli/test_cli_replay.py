@@ -131,7 +131,7 @@ def test_junit_is_for_a_single_notebook_too_and_time_is_limited(save, kin):
     assert "longer than 4 s" in error.get("message", "")
 
 
-def test_what_cannot_be_replayed_is_said_with_what_to_do(save, kin, workspace):
+def test_what_cannot_be_replayed_is_reported_with_what_to_do(save, kin, workspace):
     (workspace / "cut.ipynb").write_text('{"cells": [')
     (workspace / "foreign.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
     later = save("later.ipynb")

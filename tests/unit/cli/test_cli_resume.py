@@ -150,7 +150,7 @@ def test_a_session_that_another_process_has_open_is_left_to_it(kin_process, kin,
     assert kin("run", "-p", "x", "--resume", first[:8]).returncode == 0
 
 
-def test_another_model_and_mode_go_on_with_the_same_conversation(kin, server, home, first):
+def test_another_model_and_mode_continue_with_the_same_conversation(kin, server, home, first):
     config = home / ".kin-code" / "config.toml"
     config.write_text(f'{config.read_text()}\n[[models]]\nname = "other"\nprovider = "here"\n')
     server.enqueue("Planned.")

@@ -219,7 +219,7 @@ def test_nothing_or_no_text_on_standard_input_is_wrong_usage(kin, server, monkey
 
 
 @pytest.mark.parametrize("prompt", ["-5", "--help me", "$HOME `x` {y} %s"])
-def test_a_prompt_is_taken_to_the_letter(kin, server, prompt):
+def test_a_prompt_is_taken_verbatim(kin, server, prompt):
     server.enqueue("Well.")
     assert kin("run", f"--prompt={prompt}").returncode == 0
     assert server.requests[0]["messages"][-1]["content"] == prompt
@@ -268,7 +268,7 @@ def test_a_price_limit_stops_once_it_is_exceeded(kin, server, home):
     assert done.stderr.startswith("Price limit exceeded: $0.0060 > $0.0050"), done.stderr
 
 
-def test_what_a_limit_stopped_goes_on_with_a_higher_one(kin, server):
+def test_what_a_limit_stopped_continues_with_a_higher_one(kin, server):
     server.enqueue("I look.", calls=[LOOK])
     assert kin("run", "-p", "What is x?", "--max-requests", "1").returncode == 3
     again = kin("run", "-p", "Continue.", "--continue", "--max-turns", "1")
@@ -351,7 +351,7 @@ def test_a_name_that_there_is_not(kin, server, option, name):
 # warnings
 
 
-def test_a_retry_is_told_on_stderr_with_its_reason_and_time(kin, server):
+def test_a_retry_is_shown_on_stderr_with_its_reason_and_time(kin, server):
     server.enqueue(status=429, headers={"Retry-After": "1"}, body={"error": "slow down"})
     server.enqueue("Hello.")
     done = kin("run", "-p", "Hello?")

@@ -166,7 +166,7 @@ def test_a_log_that_was_cut_in_the_middle_of_a_line_is_shown_as_far_as_it_goes(k
     assert len(kin("sessions").stdout.splitlines()) == 3
 
 
-def test_a_log_that_nobody_may_read_stops_nothing_else(kin, home, two):
+def test_a_log_that_no_one_may_read_stops_nothing_else(kin, home, two):
     log = home / ".kin-code" / "sessions" / two[0] / "log.jsonl"
     log.unlink()
     log.mkdir()

@@ -47,12 +47,12 @@ def test_odd_streams(home, workspace, script, code, said):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a Linux device")
-def test_a_full_disk_is_said(home, workspace):
+def test_a_full_disk_is_reported(home, workspace):
     done = shell(home, workspace, "kin config > /dev/full")
     assert (done.returncode, done.stderr) == (1, "The output cannot be written: No space left on device.\n")
 
 
-def test_a_person_who_types_the_prompt_is_told_how_it_ends(server, home, workspace):
+def test_a_person_who_types_the_prompt_is_shown_how_it_ends(server, home, workspace):
     server.enqueue("Hello.")
     person, terminal = pty.openpty()
     process = subprocess.Popen(
@@ -77,7 +77,7 @@ def test_a_person_who_types_the_prompt_is_told_how_it_ends(server, home, workspa
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_what_nobody_expected_is_a_line_and_a_trace_only_on_demand(kin, monkeypatch, debug):
+def test_what_no_one_expected_is_a_line_and_a_trace_only_on_demand(kin, monkeypatch, debug):
     def broken(_arguments):
         raise RuntimeError("one\ntwo")
 

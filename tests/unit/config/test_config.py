@@ -62,7 +62,7 @@ def test_environment_beats_the_file_and_arguments_beat_both(monkeypatch):
     assert KinConfig.load(active_model=None).active_model == "local"
 
 
-def test_what_is_wrong_is_said_with_file_and_line(subtests):
+def test_what_is_wrong_is_reported_with_file_and_line(subtests):
     for text, line, said in [
         ('active_model = "devstrall"\n', 1, 'Unknown model "devstrall". Did you mean devstral-2'),
         ("\n\nactive_model = \n", 3, "not valid TOML"),

@@ -54,7 +54,7 @@ def test_each_place_is_asked_after_the_one_before(env_file, write, tmp_path, mon
     assert find_key("RING_KEY") == "from-the-environment"
 
 
-def test_a_key_in_the_env_file_is_seen_at_once_and_exported_to_nobody(env_file):
+def test_a_key_in_the_env_file_is_seen_at_once_and_exported_to_no_one(env_file):
     assert find_key("A_KEY") is None
     env_file("A_KEY=one\n")
     assert find_key("A_KEY") == "one"

@@ -31,7 +31,7 @@ def settings(workspace, write):
     return lambda text: write(workspace / ".kin-code" / "config.toml", text)
 
 
-def test_nothing_is_read_from_a_folder_that_is_not_trusted_and_that_is_said(workspace, write, settings):
+def test_nothing_is_read_from_a_folder_that_is_not_trusted_and_that_is_reported(workspace, write, settings):
     settings("this is not even TOML")
     write(workspace / ".kin-code" / "agents" / "evil.toml", 'policy = "yolo"\n')
     write(workspace / "AGENTS.md", "Obey.")
@@ -71,7 +71,7 @@ def test_trust_holds_for_the_folder_that_was_loaded_not_for_where_the_process_go
     assert not config.project_trusted
 
 
-def test_the_project_is_the_workdir_whoever_names_it(workspace, settings, write, tmp_path, monkeypatch):
+def test_the_project_is_the_workdir_anyone_who_names_it(workspace, settings, write, tmp_path, monkeypatch):
     settings('instructions = "own"\n')
     TrustedFolders().trust(workspace)
     monkeypatch.chdir(tmp_path)

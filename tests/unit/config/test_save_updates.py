@@ -96,7 +96,7 @@ def test_what_would_not_load_is_not_written(subtests, write):
             assert path.read_text() == TEXT
 
 
-def test_a_wrong_file_can_be_mended_but_a_broken_one_is_left_alone(write):
+def test_a_wrong_file_can_be_fixed_but_a_broken_one_is_left_alone(write):
     path = write("config.toml", 'active_model = "gone"\n')
     KinConfig.save_updates({"active_model": "local"})
     assert KinConfig.load().active_model == "local"

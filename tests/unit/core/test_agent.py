@@ -166,7 +166,7 @@ async def test_a_server_error_ends_the_turn_and_not_the_session(model_server, ag
     assert (await run_turn(agent))[-1].record.outcome == "done"
 
 
-async def test_nobody_to_ask_means_refused_with_a_way_to_allow_it(model_server, agent, workspace):
+async def test_no_one_to_ask_means_refused_with_a_way_to_allow_it(model_server, agent, workspace):
     model_server.enqueue(calls=[EDIT, tool_call("read_file", path="a.py")])
     model_server.enqueue("Then not.")
     events = await run_turn(agent)
@@ -205,7 +205,7 @@ async def test_an_approved_edit_shows_its_diff_first_and_is_recorded(model_serve
     assert kinds.index(ApprovalRequestEvent) < kinds.index(ApprovalDecisionEvent) < kinds.index(ToolResultEvent)
 
 
-async def test_a_rejection_with_a_note_goes_on_and_the_note_reaches_the_model(model_server, agent, workspace):
+async def test_a_rejection_with_a_note_continues_and_the_note_reaches_the_model(model_server, agent, workspace):
     await asked(agent, ApprovalDecision(False, "use y instead"))
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("All right.")

@@ -93,7 +93,7 @@ async def test_text_that_repeats_without_end_is_cut_and_kept(model_server, agent
 
 
 @pytest.mark.parametrize("nothing", ["", " \n \t "])
-async def test_two_empty_replies_are_an_error_in_words_and_the_session_goes_on(model_server, agent, nothing):
+async def test_two_empty_replies_are_an_error_in_words_and_the_session_continues(model_server, agent, nothing):
     model_server.enqueue(nothing)
     model_server.enqueue(nothing)
     record = (await run_turn(agent))[-1].record
@@ -114,7 +114,7 @@ async def test_thoughts_and_blanks_are_no_answer(model_server, agent):
 
 
 async def between(server: ModelServer, agent: Agent, change, *calls: dict) -> list[RecordedCall]:
-    """The file is read in a turn, changed by somebody else, and the calls come in the next turn."""
+    """The file is read in a turn, changed by someone else, and the calls come in the next turn."""
     await calls_in_order(server, agent, tool_call("read_file", path="a.py"))
     change()
     return await calls_in_order(server, agent, *calls)
@@ -287,7 +287,9 @@ async def test_a_folder_that_may_not_be_read_is_an_error_of_its_own_call(model_s
     assert "locked/" in above.output
 
 
-async def test_a_workspace_that_is_gone_is_said_by_every_call_and_the_session_goes_on(model_server, trusted, workspace):
+async def test_a_workspace_that_is_gone_is_reported_by_every_call_and_the_session_continues(
+    model_server, trusted, workspace
+):
     await calls_in_order(model_server, trusted, tool_call("read_file", path="a.py"))
     shutil.rmtree(workspace)
     calls = [make("a.py") for make in FILE_TOOLS.values()]
@@ -301,7 +303,7 @@ async def test_a_workspace_that_is_gone_is_said_by_every_call_and_the_session_go
 # A disk that is full.
 
 
-async def test_a_full_disk_is_said_once_and_the_session_goes_on_in_memory(model_server, config: KinConfig):
+async def test_a_full_disk_is_reported_once_and_the_session_continues_in_memory(model_server, config: KinConfig):
     agent = Agent(config)
     await calls_in_order(model_server, agent, tool_call("read_file", path="a.py"))
     before = agent.log.path.stat().st_size

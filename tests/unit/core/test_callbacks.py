@@ -220,7 +220,7 @@ async def test_an_approval_callback_that_fails_is_a_refusal(subtests, start, mod
             assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
 
 
-async def test_a_turn_that_is_cancelled_while_somebody_is_asked_is_interrupted(start, model_server):
+async def test_a_turn_that_is_cancelled_while_someone_is_asked_is_interrupted(start, model_server):
     asked = asyncio.Event()
 
     async def never_answers(*_: Any) -> Any:

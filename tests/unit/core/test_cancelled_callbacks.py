@@ -154,7 +154,7 @@ async def test_a_cancelled_answer_about_a_loop_is_ignored(subtests, agent, model
             await assert_interrupted(agent, model_server, *["ok"] * 8)
 
 
-async def test_middleware_that_was_cancelled_neither_goes_on_nor_stops(subtests, agent, model_server):
+async def test_middleware_that_was_cancelled_neither_continues_nor_stops(subtests, agent, model_server):
     rows = each(
         continues=MiddlewareResult,
         stops=lambda: MiddlewareResult(MiddlewareAction.STOP, reason="enough"),

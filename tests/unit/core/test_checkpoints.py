@@ -121,7 +121,7 @@ def test_a_turn_continues_from_one_that_was_redone():
     assert leads(turns(None, None, at(1, END), at(2, END))) == [(1, 2), (2, 2), (4, 2)]
 
 
-def test_the_line_goes_on_before_a_clear_and_the_conversation_does_not():
+def test_the_line_continues_before_a_clear_and_the_conversation_does_not():
     one, two = turns(None, None)
     clear = ClearRecord(id="c" * 16, parent=one.head)
     first = two.model_copy(update={"parent": None})

@@ -309,7 +309,7 @@ def test_cost_counts_a_compaction_at_once_and_also_when_it_is_dropped(talked, th
     assert talked.agent.stats.total_cost == pytest.approx(paid)
 
 
-def test_an_unknown_price_is_said_and_is_not_nothing(talked, config):
+def test_an_unknown_price_is_reported_and_is_not_nothing(talked, config):
     free = config.model_copy(
         update={"models": [config.models[0].model_copy(update={"input_price": 0, "output_price": 0})]}
     )
@@ -369,7 +369,7 @@ def test_mcp_says_why_a_server_failed(config, model_server):
         runner.run(person.agent.aclose())
 
 
-def test_approvals_are_listed_and_taken_back(talked):
+def test_approvals_are_listed_and_revoked(talked):
     assert talked.types("/approvals") == "Nothing was approved for this session"
     for what in ("touch", "git"):
         talked.agent.safety().grants.add(Grant("bash", f"prefix:{what}", f"commands that start with `{what}`"))

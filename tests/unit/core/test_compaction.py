@@ -216,7 +216,7 @@ async def test_middleware_hears_of_a_compaction(model_server, trusted):
     assert Listening.heard == [ResetReason.COMPACT]
 
 
-async def test_a_cleared_session_begins_anew_and_keeps_its_records(model_server, config):
+async def test_a_cleared_session_begins_again_and_keeps_its_records(model_server, config):
     agent = Agent(config, AgentMode.AUTO_APPROVE)
     model_server.enqueue("Hello.", usage=FULL)
     await run_turn(agent, "one")

@@ -49,7 +49,7 @@ def overwrite(path: str = "long.txt", content: str = NEW) -> dict:
     return tool_call("write_file", path=path, content=content, overwrite=True)
 
 
-async def test_the_model_is_told_the_command_that_ran(answering, workspace):
+async def test_the_model_is_shown_the_command_that_ran(answering, workspace):
     call, told = await answering(
         tool_call("bash", command="touch asked"), ApprovalDecision(True, edited_args={"command": "touch mine; echo ok"})
     )
@@ -59,7 +59,7 @@ async def test_the_model_is_told_the_command_that_ran(answering, workspace):
     assert not (workspace / "asked").exists()
 
 
-async def test_the_model_is_told_too_when_what_was_edited_fails(answering):
+async def test_the_model_is_shown_too_when_what_was_edited_fails(answering):
     edited = {"path": "a.py", "old_string": "nowhere", "new_string": "y"}
     asked = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 3")
     call, told = await answering(asked, ApprovalDecision(True, edited_args=edited))
@@ -67,7 +67,7 @@ async def test_the_model_is_told_too_when_what_was_edited_fails(answering):
     assert told.startswith(f"{HEAD}{json.dumps({**edited, 'replace_all': False})}]\nold_string is not in a.py.")
 
 
-async def test_of_an_edit_the_model_is_told_how_it_differs_from_its_own(answering, workspace):
+async def test_of_an_edit_the_model_is_shown_how_it_differs_from_its_own(answering, workspace):
     asked = {"path": "a.py", "old_string": "x = 1", "new_string": "x = 3"}
     answer = ApprovalDecision(True, edited_args={**asked, "new_string": "x = 4"})
     _, told = await answering(tool_call("edit_file", **asked), answer)
@@ -98,7 +98,7 @@ async def test_another_file_is_named(answering, workspace):
     assert told.startswith(f'{HEAD}{{"path": "other.txt", "content": "x\\n", "overwrite": false}}]\n')
 
 
-async def test_what_ran_is_told_up_to_a_bound(answering):
+async def test_what_ran_is_shown_up_to_a_bound(answering):
     long = f"true {'x' * (LONGEST + 7)}"
     _, told = await answering(
         tool_call("bash", command="touch x"), ApprovalDecision(True, edited_args={"command": long})
@@ -175,7 +175,7 @@ async def test_parts_are_asked_about_again_when_the_file_has_changed_meanwhile(a
 
 
 @pytest.mark.parametrize("where", [".env", "../outside.txt"])
-async def test_of_a_file_that_the_model_may_not_read_nothing_is_told_and_no_parts_are_offered(
+async def test_of_a_file_that_the_model_may_not_read_nothing_is_shown_and_no_parts_are_offered(
     answering, workspace, where
 ):
     (workspace / where).write_text("".join(LINES))

@@ -116,7 +116,7 @@ async def test_cancelled_while_it_waits_the_work_is_cancelled():
     assert ended == [True]
 
 
-async def test_a_cancel_that_the_work_takes_back_is_taken_back():
+async def test_a_cancel_that_the_work_undoes_is_undone():
     async def work(emit: Emit) -> None:
         try:
             waiting.set()

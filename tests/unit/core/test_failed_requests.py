@@ -91,7 +91,7 @@ async def test_an_absurd_time_to_wait_is_a_plain_error(agent: Agent, model_serve
     assert len(model_server.requests) == 1
 
 
-async def test_a_retry_of_a_subagent_is_told_too(trusted: Agent, model_server: ModelServer) -> None:
+async def test_a_retry_of_a_subagent_is_shown_too(trusted: Agent, model_server: ModelServer) -> None:
     model_server.enqueue(calls=[tool_call("task", description="look", prompt="Look.", profile="general")])
     model_server.enqueue(status=502, headers={"Retry-After": "0"})
     model_server.enqueue("Looked.")
@@ -101,7 +101,7 @@ async def test_a_retry_of_a_subagent_is_told_too(trusted: Agent, model_server: M
     assert [event.attempt for event in of_kind(inside, RetryEvent)] == [2]
 
 
-async def test_a_retry_of_a_compaction_is_told_while_it_is_made(agent: Agent, model_server: ModelServer) -> None:
+async def test_a_retry_of_a_compaction_is_shown_while_it_is_made(agent: Agent, model_server: ModelServer) -> None:
     for _ in range(2):
         model_server.enqueue("Hello.")
         await run_turn(agent)
@@ -181,7 +181,7 @@ async def test_a_refusal_is_not_remembered_when_the_request_fails_without_thinki
     assert [request.get("reasoning_effort") for request in model_server.requests] == ["high", None, "high"]
 
 
-async def test_a_mistake_that_leaving_out_thinking_does_not_mend_costs_two_requests_once(
+async def test_a_mistake_that_leaving_out_thinking_does_not_fix_costs_two_requests_once(
     config: KinConfig, model_server: ModelServer
 ) -> None:
     """The server echoes the request, and with it a field that is not what is wrong."""

@@ -114,7 +114,7 @@ def assert_warned_at_once(events: list[BaseEvent], text: str) -> None:
 
 
 @pytest.mark.parametrize("leave", [0, 8_192, 40_960, 90_112])
-async def test_where_nobody_can_be_asked_a_command_without_a_snapshot_does_not_run(
+async def test_where_no_one_can_be_asked_a_command_without_a_snapshot_does_not_run(
     disks, start, model_server, workspace, leave
 ):
     agent = start()
@@ -200,7 +200,7 @@ async def test_replacing_the_content_of_a_file_asks_with_the_reason(disks, start
         tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2"),
     ],
 )
-async def test_where_nobody_can_be_asked_no_content_of_a_file_is_replaced(
+async def test_where_no_one_can_be_asked_no_content_of_a_file_is_replaced(
     disks, start, model_server, workspace, change
 ):
     agent = start()

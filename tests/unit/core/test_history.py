@@ -1,4 +1,4 @@
-"""A history that somebody else put together is mended before it is sent; one that is in order costs nothing."""
+"""A history that someone else put together is fixed before it is sent; one that is in order costs nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_missing_answer_says_so_and_the_rest_are_the_same_objects():
     assert mended[3] is messages[2]
 
 
-async def test_messages_that_were_added_are_mended_before_the_next_request(model_server, agent):
+async def test_messages_that_were_added_are_fixed_before_the_next_request(model_server, agent):
     agent.add_message(said("user", "earlier"))
     agent.add_message(said("assistant", calls="a"))
     model_server.enqueue("I see.")

@@ -76,7 +76,7 @@ async def test_a_file_that_is_as_the_model_left_it_may_be_overwritten_after_a_re
 
 
 @pytest.mark.parametrize("calls", [[overwrite()], [overwrite(), EDIT]])
-async def test_what_the_model_wrote_and_somebody_changed_is_not_overwritten_after_a_resume(session, workspace, calls):
+async def test_what_the_model_wrote_and_someone_changed_is_not_overwritten_after_a_resume(session, workspace, calls):
     await session(*calls)
     (workspace / "a.py").write_text("mine\n")
     (call,) = await session(overwrite())

@@ -141,7 +141,7 @@ async def test_a_reply_without_calls_keeps_it_too(agent: Agent, model_server: Mo
 async def test_a_call_that_gets_another_id_is_named_by_it_in_the_details_too(
     agent: Agent, model_server: ModelServer
 ) -> None:
-    """A server that counts its calls anew in each reply."""
+    """A server that counts its calls again in each reply."""
     await ask(agent, model_server)
     await ask(agent, model_server)
     first, second = (m for m in model_server.requests[-1]["messages"] if m.get("tool_calls"))
@@ -173,7 +173,7 @@ async def test_a_reply_that_breaks_off_keeps_its_text_alone(agent: Agent, model_
     assert agent.turns[0].steps[0].provider_data == ""
 
 
-async def test_a_session_that_goes_on_sends_it(agent: Agent, config: KinConfig, model_server: ModelServer) -> None:
+async def test_a_session_that_continues_sends_it(agent: Agent, config: KinConfig, model_server: ModelServer) -> None:
     """Resumed from the log, continued from a notebook, loaded from a document."""
     await ask(agent, model_server)
     await agent.aclose()

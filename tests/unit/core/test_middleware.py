@@ -115,7 +115,7 @@ def test_the_threshold_of_compaction(subtests):
             assert KinConfig(auto_compact_threshold=threshold).compact_at(model) == compact_at
 
 
-async def test_the_context_warning_is_said_once_per_threshold_until_compaction():
+async def test_the_context_warning_is_reported_once_per_threshold_until_compaction():
     config = KinConfig(active_model="m", models=[ModelConfig(name="m", provider="p", context_window=1000)])
     middleware = ContextWarningMiddleware()
 
@@ -230,7 +230,7 @@ async def test_what_is_injected_after_a_turn_goes_into_the_next_request(model_se
     assert [r["messages"][-1]["content"] for r in model_server.requests] == ["first", "second\n\n[kin_nb: later]"]
 
 
-async def test_what_is_injected_leaves_the_message_before_it_to_the_letter(model_server, trusted, workspace):
+async def test_what_is_injected_leaves_the_message_before_it_verbatim(model_server, trusted, workspace):
     (workspace / "a.py").write_text("    indented\n")
     trusted.middleware_pipeline.add(Says(MiddlewareResult(INJECT, message="reminder")))
     model_server.enqueue(calls=[tool_call("bash", command="cat a.py")])

@@ -221,7 +221,7 @@ async def test_what_a_patch_wrote_is_known_after_a_resume(turn, config, workspac
     await second.aclose()
 
 
-async def test_what_somebody_changed_after_a_patch_is_not_overwritten_after_a_resume(turn, config, workspace):
+async def test_what_someone_changed_after_a_patch_is_not_overwritten_after_a_resume(turn, config, workspace):
     first = Agent(config, AgentMode.AUTO_APPROVE)
     await turn(first, write("b.py", "b = 1\n"), write("a.py", "x = 1\n"), patch(*EDIT, *ADD, *MOVE))
     await first.aclose()

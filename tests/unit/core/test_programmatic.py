@@ -71,7 +71,7 @@ async def test_streaming_writes_each_message_when_it_is_there(model_server, conf
     assert not any("\n" in line for line in written)
 
 
-async def test_nobody_is_asked_and_the_agent_is_told_so(model_server, config, workspace, written):
+async def test_no_one_is_asked_and_the_agent_is_shown_so(model_server, config, workspace, written):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("I may not.")
     record = await run_programmatic(config, "Make x 3.", write=written.append)
@@ -81,7 +81,7 @@ async def test_nobody_is_asked_and_the_agent_is_told_so(model_server, config, wo
     assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
 
 
-async def test_plan_mode_refuses_though_nobody_would_have_to_be_asked(model_server, config, workspace, written):
+async def test_plan_mode_refuses_though_no_one_would_have_to_be_asked(model_server, config, workspace, written):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("Here is my plan.")
     record = await run_programmatic(config, "Make x 3.", mode=AgentMode.PLAN, write=written.append)
@@ -96,7 +96,7 @@ async def test_accept_edits_lets_it_edit(model_server, config, workspace, writte
     assert (workspace / "a.py").read_text() == "x = 3\ny = 2\n"
 
 
-async def test_a_missing_key_is_said_before_anything_is_sent_or_logged(written):
+async def test_a_missing_key_is_reported_before_anything_is_sent_or_logged(written):
     with pytest.raises(MissingAPIKeyError):
         await run_programmatic(KinConfig(), "Hello?", write=written.append)
     assert written == []

@@ -173,7 +173,7 @@ async def test_a_subagent_asks_the_same_person_at_the_parents_call(model_server,
     assert (workspace / "a.py").read_text().startswith("x = 3")
 
 
-async def test_nobody_to_ask_means_refused_for_a_subagent_too(model_server, agent, workspace):
+async def test_no_one_to_ask_means_refused_for_a_subagent_too(model_server, agent, workspace):
     model_server.enqueue(calls=[task(profile="general")])
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("I could not.")
@@ -267,7 +267,7 @@ async def test_the_price_limit_of_the_session_holds_inside_a_task(model_server, 
     await agent.aclose()
 
 
-async def test_a_subagent_that_goes_on_and_on_is_stopped_and_its_last_words_are_kept(model_server, config):
+async def test_a_subagent_that_continues_and_on_is_stopped_and_its_last_words_are_kept(model_server, config):
     config.tools["task"] = BaseToolConfig(max_steps=3)
     agent = Agent(config)
     model_server.enqueue(calls=[task()])
@@ -344,7 +344,7 @@ async def test_cancelling_the_parent_ends_the_subagent_and_what_it_runs(model_se
     await agent.aclose()
 
 
-async def test_undo_takes_back_what_a_subagent_changed(model_server, trusted, workspace):
+async def test_undo_undoes_what_a_subagent_changed(model_server, trusted, workspace):
     model_server.enqueue(calls=[task(profile="general")])
     model_server.enqueue(calls=[EDIT, tool_call("bash", command="echo new > new.txt && rm -f gone")])
     model_server.enqueue("Changed.")

@@ -59,7 +59,7 @@ def ids(events: list[Any], kind: str) -> list[int]:
     return [event.checkpoint_id for event in events if isinstance(event, CheckpointEvent) and event.kind == kind]
 
 
-async def test_undo_takes_back_messages_and_files_and_redo_gives_them_back(model_server, trusted, workspace):
+async def test_undo_undoes_messages_and_files_and_redo_gives_them_back(model_server, trusted, workspace):
     await turn(trusted, model_server, prompt="hello")
     before, files = stand(trusted), tree(workspace)
     await turn(trusted, model_server, write("a.py", "x = 2\n"), write("new/b.py", "y\n"), prompt="change it")
@@ -96,7 +96,7 @@ async def test_several_turns_are_undone_at_once_or_one_by_one(model_server, trus
         await trusted.redo()
 
 
-async def test_what_cannot_be_undone_is_said_and_changes_nothing(model_server, trusted):
+async def test_what_cannot_be_undone_is_reported_and_changes_nothing(model_server, trusted):
     with pytest.raises(UndoError, match="nothing to undo"):
         await trusted.undo()
     await turn(trusted, model_server)
@@ -122,7 +122,7 @@ async def test_what_the_person_changed_since_is_kept_and_named(model_server, tru
     assert not (workspace / "b.py").exists()
 
 
-async def test_a_turn_after_an_undo_says_where_it_goes_on_from(model_server, trusted):
+async def test_a_turn_after_an_undo_says_where_it_continues_from(model_server, trusted):
     for prompt in ("one", "two", "three"):
         await turn(trusted, model_server, prompt=prompt)
     await trusted.undo(2)
@@ -140,7 +140,7 @@ async def test_a_turn_after_an_undo_says_where_it_goes_on_from(model_server, tru
     await again.aclose()
 
 
-async def test_each_record_has_an_id_and_names_the_place_that_it_goes_on_from(model_server, trusted):
+async def test_each_record_has_an_id_and_names_the_place_that_it_continues_from(model_server, trusted):
     first, second, third = [await numbered(trusted, model_server, prompt) for prompt in ("one", "two", "three")]
     assert (first.parent, second.parent, third.parent) == (None, Ref(id=first.id), Ref(id=second.id))
     assert third.ancestors == (second.id, first.id)
@@ -187,7 +187,7 @@ async def numbered(agent: Agent, server: ModelServer, prompt: str) -> TurnRecord
     return agent.turns[-1]
 
 
-async def test_undo_and_redo_go_on_after_a_resume(model_server, trusted, workspace):
+async def test_undo_and_redo_continue_after_a_resume(model_server, trusted, workspace):
     files = tree(workspace)
     await turn(trusted, model_server, write("a.py", "x = 2\n"))
     await turn(trusted, model_server, write("a.py", "x = 3\n"))
@@ -242,7 +242,7 @@ async def test_an_undo_that_goes_back_past_a_clear_says_so(model_server, trusted
 
 
 @pytest.mark.parametrize("what", ["clear", "compact"])
-async def test_redo_gives_back_what_no_turn_held_yet(model_server, trusted, what):
+async def test_redo_restores_what_no_turn_held_yet(model_server, trusted, what):
     await turn(trusted, model_server, prompt="one")
     await turn(trusted, model_server, prompt="two")
     model_server.enqueue("A summary.", usage={"prompt_tokens": 50, "completion_tokens": 5})
@@ -266,7 +266,7 @@ async def test_redo_gives_back_what_no_turn_held_yet(model_server, trusted, what
     await third.aclose()
 
 
-async def test_a_log_that_goes_on_from_nowhere_is_an_error_that_names_it(model_server, trusted):
+async def test_a_log_that_continues_from_nowhere_is_an_error_that_names_it(model_server, trusted):
     for _ in range(2):
         await turn(trusted, model_server)
     await trusted.aclose()
@@ -354,7 +354,7 @@ async def test_after_an_undo_and_a_prompt_that_failed_a_resume_has_the_context_o
     await again.aclose()
 
 
-async def test_what_a_d_mail_took_back_is_in_no_measure_of_the_context(model_server, config):
+async def test_what_a_d_mail_undid_is_in_no_measure_of_the_context(model_server, config):
     agent = Agent(config.model_copy(update={"dmail": True}), AgentMode.AUTO_APPROVE)
     mail = tool_call("send_dmail", checkpoint_id=1, message="a.py is long")
     model_server.enqueue(None, calls=[mail], usage={"prompt_tokens": 91_000, "completion_tokens": 10})

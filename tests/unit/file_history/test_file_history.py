@@ -1,4 +1,4 @@
-"""Whatever commands do to a tree is taken back exactly, in a git workspace and in a plain one; and done again."""
+"""Whatever commands do to a tree is undone exactly, in a git workspace and in a plain one; and done again."""
 
 from __future__ import annotations
 

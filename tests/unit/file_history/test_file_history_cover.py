@@ -127,7 +127,7 @@ def test_permissions_of_a_file_that_changed_besides_come_back(root, history):
     assert (root / "a").stat().st_mode & 0o777 == 0o644
 
 
-def test_git_folders_are_left_alone_and_a_moved_head_is_said(root, history):
+def test_git_folders_are_left_alone_and_a_moved_head_is_reported(root, history):
     make_repository(root)
     nested = root / "nested"
     nested.mkdir()
@@ -140,7 +140,7 @@ def test_git_folders_are_left_alone_and_a_moved_head_is_said(root, history):
     assert (tree(root / ".git"), tree(nested / ".git")) == git_folders
 
 
-def test_a_workspace_of_too_many_files_is_said_and_what_was_seen_comes_back(root):
+def test_a_workspace_of_too_many_files_is_reported_and_what_was_seen_comes_back(root):
     for number in range(12):
         (root / f"{number:02}").write_text("before\n")
     history = limited(root, entries=10)
@@ -219,7 +219,7 @@ def test_a_large_file_that_a_tool_writes_is_recorded_and_said_not_to_come_back(r
     assert history.undo(files).kept == (("data.txt", "its content is not kept any more"),)
 
 
-def test_a_store_that_cannot_be_used_is_said_and_named_files_are_recorded_all_the_same(root, tmp_path, monkeypatch):
+def test_a_store_that_cannot_be_used_is_reported_and_named_files_are_recorded_all_the_same(root, tmp_path, monkeypatch):
     (tmp_path / "home").write_text("a file where the folder should be")
     monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
     history = FileHistory(root, workspace_store(root))

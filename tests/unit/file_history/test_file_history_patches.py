@@ -30,7 +30,7 @@ def changed(path: str, old: bytes, new: bytes, **fields: str) -> FileChange:
     return file_change(path, *sides).model_copy(update=fields)
 
 
-def test_all_that_patches_hold_comes_back_and_can_be_given_back_again(root, history, elsewhere):
+def test_all_that_patches_hold_comes_back_and_can_be_restored_again(root, history, elsewhere):
     for name, text in {"edited.py": LINES, "twice": "a\nb\n", "gone": "no newline", "run.sh": "#!/bin/sh\n"}.items():
         (root / name).write_text(text)
     first = tree(root)

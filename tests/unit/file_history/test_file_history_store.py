@@ -205,7 +205,7 @@ def test_age_counts_only_while_no_other_session_has_the_store_open(path):
     store.close()
 
 
-def test_stores_of_workspaces_that_nobody_uses_are_removed(path):
+def test_stores_of_workspaces_that_no_one_uses_are_removed(path):
     unused, opened = path.with_name("unused.sqlite"), path.with_name("opened.sqlite")
     use(unused, b"x", 50)
     holder = BlobStore(opened)

@@ -58,7 +58,7 @@ def test_what_the_person_changed_since_is_kept_and_listed_and_the_rest_comes_bac
     }
 
 
-def test_what_the_person_did_between_two_calls_is_what_comes_back_and_is_said(root, history):
+def test_what_the_person_did_between_two_calls_is_what_comes_back_and_is_reported(root, history):
     path = root / "a.txt"
     path.write_text("first\n")
     changes = list(write(history, path, "by the first call\n"))
@@ -227,7 +227,7 @@ def test_a_workspace_that_is_gone_is_made_again(root, history):
     assert tree(root) == first
 
 
-def test_without_a_store_changes_are_recorded_and_nothing_is_taken_back(root):
+def test_without_a_store_changes_are_recorded_and_nothing_is_undone(root):
     history = FileHistory(root, None)
     files = write(history, root / "a.txt", "new\n")
     assert files[0].patch == "--- a/a.txt\n+++ b/a.txt\n@@ -0,0 +1 @@\n+new\n"
@@ -279,7 +279,7 @@ def test_a_file_whose_place_a_folder_of_the_person_took_is_not_put_back(root, hi
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_folder_where_nothing_may_be_written_is_said(root, history):
+def test_a_folder_where_nothing_may_be_written_is_reported(root, history):
     (root / "sub").mkdir()
     (root / "sub" / "a").write_text("before\n")
     files, _ = run(history, root, "echo after > sub/a")

@@ -182,14 +182,14 @@ def test_an_address_is_shown_without_secrets() -> None:
 
 
 @pytest.mark.parametrize("port", ["99999", "-1"])
-async def test_a_port_that_is_none_is_said(port: str) -> None:
+async def test_a_port_that_is_none_is_reported(port: str) -> None:
     error = await failure(f"http://127.0.0.1:{port}/v1")
     assert f"{port} is not a valid port" in error.what
     assert "Correct api_base" in error.todo
 
 
 @pytest.mark.parametrize("headers", [{"X-Team": "Jos\u00e9"}, {"X-\u00c4": "a"}])
-async def test_a_header_that_is_not_ascii_is_said_without_its_value(headers: dict[str, str]) -> None:
+async def test_a_header_that_is_not_ascii_is_reported_without_its_value(headers: dict[str, str]) -> None:
     error = await failure("http://127.0.0.1:9/v1", extra_headers=headers)
     assert "cannot be sent to acme: it is not ASCII" in error.what
     assert "Jos" not in str(error)

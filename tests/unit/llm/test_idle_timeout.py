@@ -23,7 +23,7 @@ async def several(count: int) -> AsyncGenerator[dict[str, Any], None]:
     await asyncio.Event().wait()
 
 
-async def test_a_wait_that_takes_too_long_is_ended_and_the_task_goes_on() -> None:
+async def test_a_wait_that_takes_too_long_is_ended_and_the_task_continues() -> None:
     patience = Patience()
     assert await patience.next(silent(), 0.01) is End.SILENT
     assert asyncio.current_task().cancelling() == 0

@@ -48,7 +48,7 @@ def test_no_field_is_sent_that_the_api_does_not_know() -> None:
     assert set(body([GO], max_tokens=5)) == {"model", "temperature", "stream", "max_tokens", "messages"}
 
 
-def test_a_prompt_after_a_stopped_turn_is_mended_in_what_is_sent_only() -> None:
+def test_a_prompt_after_a_stopped_turn_is_fixed_in_what_is_sent_only() -> None:
     history = [GO, CALLS, DONE, LLMMessage(role=Role.user, content="something else")]
     sent = body(history)
     assert roles(sent) == ["user", "assistant", "tool", "assistant", "user"]
@@ -56,7 +56,7 @@ def test_a_prompt_after_a_stopped_turn_is_mended_in_what_is_sent_only() -> None:
     assert [m.role for m in history] == [Role.user, Role.assistant, Role.tool, Role.user]
 
 
-def test_a_prompt_after_an_unanswered_prompt_is_mended_too() -> None:
+def test_a_prompt_after_an_unanswered_prompt_is_fixed_too() -> None:
     assert roles(body([GO, GO])) == ["user", "assistant", "user"]
 
 

@@ -44,7 +44,7 @@ def test_a_stream_ends_with_reason_usage_and_done(model_server: ModelServer) -> 
     assert (chunks[-1]["choices"], set(chunks[-1]["usage"])) == ([], {"prompt_tokens", "completion_tokens"})
 
 
-def test_a_request_without_a_scripted_reply_is_told_so(model_server: ModelServer) -> None:
+def test_a_request_without_a_scripted_reply_is_shown_so(model_server: ModelServer) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         post(model_server)
     with caught.value as error:

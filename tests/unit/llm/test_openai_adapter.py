@@ -91,7 +91,7 @@ def test_a_history_that_changed_is_sent_as_it_is_now() -> None:
         assert [m["content"] for m in sent] == [m.content for m in history]
 
 
-def test_a_history_is_encoded_anew_for_another_provider() -> None:
+def test_a_history_is_encoded_again_for_another_provider() -> None:
     adapter = OpenAIAdapter()
     history = [LLMMessage(role=Role.assistant, content="x", reasoning_content="because")]
     for provider, sent in ((LOCAL, True), (OPENAI, False), (LOCAL, True)):

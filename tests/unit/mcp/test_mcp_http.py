@@ -278,7 +278,7 @@ async def test_tls_that_cannot_be_used_is_a_warning_that_says_why(make, web, tmp
     ]
 
 
-async def test_an_address_where_nobody_answers_is_a_warning(subtests, make, web):
+async def test_an_address_where_no_one_answers_is_a_warning(subtests, make, web):
     for url in ["http://127.0.0.1:1/mcp", "htp://x y/", "http://[", ""]:
         with subtests.test(url=url):
             (warning,) = await make(http(web, url=url)).connect()
@@ -334,7 +334,7 @@ async def test_a_session_that_the_server_forgot_is_begun_again_by_the_next_call(
     assert web.methods().count("initialize") == 2
 
 
-async def test_a_server_that_went_away_is_said_and_tried_again(make):
+async def test_a_server_that_went_away_is_reported_and_tried_again(make):
     with HttpServer.start() as web:
         web.keeps_alive = False
         servers = make(http(web))

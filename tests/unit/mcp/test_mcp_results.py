@@ -80,7 +80,7 @@ async def test_thirty_megabytes_are_an_answer_of_which_the_ends_are_kept(servers
     assert len(text) < TEXT_LIMIT + 100
 
 
-def test_a_failure_without_a_word_is_said():
+def test_a_failure_without_a_word_is_reported():
     with pytest.raises(ToolError, match="says that it failed, and not why"):
         read_result({"content": [{"type": "text", "text": " "}], "isError": True})
 

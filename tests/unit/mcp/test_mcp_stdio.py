@@ -318,7 +318,7 @@ def test_servers_are_closed_in_another_event_loop(tmp_path):
     assert not any(lives(int(pid)) for pid in lines(tmp_path, "starts"))
 
 
-def test_another_event_loop_starts_the_server_anew(tmp_path):
+def test_another_event_loop_starts_the_server_again(tmp_path):
     servers = MCPServers([stdio()], workdir=tmp_path)
 
     async def use() -> str:

@@ -1,4 +1,4 @@
-"""@ in a prompt: what is attached, what is text, and what is said when something is not."""
+"""@ in a prompt: what is attached, what is text, and what is reported when something is not."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_long_file_is_cut_at_a_line_and_says_so(attached, workspace):
 
 
 @pytest.mark.parametrize(("name", "why"), [("a.bin", "binary"), ("pipe", "named pipe")])
-def test_what_is_no_text_is_said(attached, workspace, name, why):
+def test_what_is_no_text_is_reported(attached, workspace, name, why):
     import os
 
     (workspace / "a.bin").write_bytes(b"\0\1\2")
@@ -210,7 +210,7 @@ def test_a_picture_goes_along_when_the_model_takes_pictures(attached, sees, work
     assert [image.media_type for image in found.images] == ["image/png"]
 
 
-def test_a_model_that_takes_none_gets_none_and_it_is_said(attached, workspace):
+def test_a_model_that_takes_none_gets_none_and_it_is_reported(attached, workspace):
     (workspace / "plot.png").write_bytes(PNG)
     found = attached("@plot.png")
     assert found.labels == ("plot.png (PNG picture, 44 B), not sent: m takes no pictures",)
@@ -288,7 +288,7 @@ def test_a_pictures_size_is_in_its_header(content, size):
     assert pictures.dimensions(content) == size
 
 
-def test_without_pillow_a_large_picture_is_not_sent_and_it_is_said(monkeypatch):
+def test_without_pillow_a_large_picture_is_not_sent_and_it_is_reported(monkeypatch):
     import base64
 
     monkeypatch.setattr(pictures, "find_spec", lambda name: None)

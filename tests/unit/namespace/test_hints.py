@@ -1,4 +1,4 @@
-"""What a turn's record says when this kernel goes on with code that the turn has changed: modules and packages."""
+"""What a turn's record says when this kernel continues with code that the turn has changed: modules and packages."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_beside_the_workspace_only_what_changed_during_the_turn_is_news(said, ou
     assert said(write, tool_call("python", code="import importlib, outer_hinted\nimportlib.reload(outer_hinted)")) == ()
 
 
-def test_a_module_that_nobody_imported_is_no_news(said):
+def test_a_module_that_no_one_imported_is_no_news(said):
     assert said(EDIT) == ()
 
 
@@ -179,7 +179,7 @@ def test_what_the_agent_imported_or_reloaded_after_the_change_is_no_news(said):
     assert said(EDIT, RELOAD) == ()
 
 
-def test_what_the_agent_imported_before_the_change_is_said(said):
+def test_what_the_agent_imported_before_the_change_is_reported(said):
     assert said(tool_call("python", code="import hinted"), EDIT, tool_call("python", code="1")) == (HINT,)
 
 
@@ -311,7 +311,7 @@ def test_a_package_that_is_new_can_be_imported_at_once(said, site):
     assert importlib.import_module("hinted_pack").__version__ == "1.0"
 
 
-def test_a_package_that_nobody_had_imported_is_no_news(said, site):
+def test_a_package_that_no_one_had_imported_is_no_news(said, site):
     lay(site, "1.0")
     assert said(laid("2.0"), tool_call("python", code="import hinted_pack")) == ()
     assert importlib.import_module("hinted_pack").__version__ == "2.0"

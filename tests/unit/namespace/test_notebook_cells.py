@@ -59,7 +59,7 @@ def test_the_cells_above_come_from_the_notebooks_file_with_outputs_cut(notebook,
     assert "below" not in text
 
 
-def test_last_says_how_many_and_what_is_left_out_is_said(notebook, told):
+def test_last_says_how_many_and_what_is_left_out_is_reported(notebook, told):
     text = told("notebook", action="read", last=1)
     assert "[1 cell before these]\n[cell 2: markdown]" in text
     assert "[cell 1" not in text

@@ -133,7 +133,7 @@ def test_code_that_takes_longer_than_its_timeout_is_interrupted_and_told_so(shel
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
-def test_code_that_catches_the_interrupt_and_goes_on_gets_another(shell, call):
+def test_code_that_catches_the_interrupt_and_continues_gets_another(shell, call):
     code = (
         "import time\ncaught = 0\nwhile True:\n    try:\n        time.sleep(60)\n"
         "    except KeyboardInterrupt:\n        caught += 1\n        if caught == 2: raise"
@@ -218,13 +218,13 @@ def test_long_output_keeps_both_ends(told):
     assert len(text) < 40_000
 
 
-def test_what_programs_print_that_code_starts_is_told_too(told, capfd):
+def test_what_programs_print_that_code_starts_is_shown_too(told, capfd):
     code = "import subprocess\nprint('before')\n_done = subprocess.run(['sh', '-c', 'echo out; echo err >&2'])"
     assert told("python", code=code) == "before\nout\nerr"
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_a_fork_prints_is_told(told):
+def test_what_a_fork_prints_is_shown(told):
     code = (
         "import os, warnings\nwith warnings.catch_warnings():\n    warnings.simplefilter('ignore')\n    pid = os.fork()\n"
         "if pid == 0:\n    print('from a child')\n    os._exit(0)\nos.waitpid(pid, 0)[1]"
@@ -238,7 +238,7 @@ def test_closing_the_output_closes_nothing(told, capsys):
     assert capsys.readouterr().out == "and here\n"
 
 
-def test_no_output_is_said(told):
+def test_no_output_is_reported(told):
     assert told("python", code="1 == 1\nNone") == "[no output]"
 
 

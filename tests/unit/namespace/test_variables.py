@@ -31,7 +31,7 @@ def test_all_lists_modules_functions_and_classes_too(shell, told):
     assert set(table(told, all=True)) == {"math", "f", "C", "n"}
 
 
-def test_an_empty_namespace_is_said(told):
+def test_an_empty_namespace_is_reported(told):
     assert told("variables") == "No variables yet."
 
 

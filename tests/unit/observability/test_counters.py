@@ -83,7 +83,7 @@ async def test_what_a_subagent_used_is_counted_once(make_agent, model_server, wa
     assert found["kin_nb_turns_total", ("agent", "sub"), ("model", "m"), ("outcome", "done")] == 1
 
 
-def test_it_goes_on_where_another_session_stopped(make_agent, counters, path):
+def test_it_continues_where_another_session_stopped(make_agent, counters, path):
     counters.on_event(TurnEndEvent(record=record("grep", milliseconds=1500)))
     Counters(make_agent(prometheus="kin.prom")).on_event(TurnEndEvent(record=record("bash", milliseconds=250)))
     found = samples(path)
@@ -116,7 +116,7 @@ def test_labels_come_from_a_bounded_set(counters, path):
     assert samples(path)["kin_nb_tool_calls_total", ("status", "ok"), ("tool", "tool_3")] == 2
 
 
-def test_somebody_elses_file_stays_as_it_is(counters, path):
+def test_someone_elses_file_stays_as_it_is(counters, path):
     path.write_text("my_metric 1\n")
     with pytest.raises(ValueError, match="holds something else"):
         counters.on_event(TurnEndEvent(record=record()))

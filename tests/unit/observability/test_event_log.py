@@ -132,7 +132,7 @@ async def test_a_name_that_the_model_invented_is_not_in_it(make_agent, model_ser
     assert result["fields"]["tool_name"] == result["fields"]["call"]["name"] == "other"
 
 
-def test_a_file_that_was_moved_away_is_begun_anew_with_the_next_turn(log, home):
+def test_a_file_that_was_moved_away_is_begun_again_with_the_next_turn(log, home):
     start, end = TurnStartEvent(turn=1, prompt="p"), TurnEndEvent(record=TurnRecord(turn=1, prompt="p"))
     log.on_event(start)
     log.on_event(end)

@@ -53,7 +53,7 @@ START, WARNING, ERROR = TurnStartEvent(turn=1, prompt="p"), WarningEvent(message
 END = TurnEndEvent(record=TurnRecord(turn=1, prompt="p"))
 
 
-def test_by_default_there_is_nobody_and_nothing_is_imported():
+def test_by_default_there_is_no_one_and_nothing_is_imported():
     assert observers_for(Session(), pytest.fail) == []
     code = (
         "import sys; from kin_nb.core.observability import Observers; from kin_nb.core.config import KinConfig;"
@@ -68,7 +68,7 @@ def test_by_default_there_is_nobody_and_nothing_is_imported():
     assert found.stdout.strip() == "[] []"
 
 
-def test_one_that_fails_is_dropped_with_one_warning_and_the_others_go_on(listening):
+def test_one_that_fails_is_dropped_with_one_warning_and_the_others_continue(listening):
     good, bad = Listener(), Listener(fails_at=WarningEvent)
     observers = listening(bad, good)
     for event in (START, WARNING, ERROR, END):

@@ -92,7 +92,7 @@ def test_a_long_block_is_shown_in_pieces_and_nothing_of_it_is_read_otherwise(sou
         assert tags(drawn) == tags(whole)
 
 
-def test_numbers_go_on_in_the_next_piece():
+def test_numbers_continue_in_the_next_piece():
     second = markdown_html(pieces(NUMBERED, 10, enough=300)[1])
     first = markdown_html(pieces(NUMBERED, 10, enough=300)[0])
     assert f'<ol start="{7 + first.count("<li>")}">' in second

@@ -32,7 +32,7 @@ def test_a_servers_description_is_labelled_plain_and_cut() -> None:
         assert label not in draw("test: echo {}", "it asks", "{}", "arguments", claim=" \n")
 
 
-def test_a_high_risk_is_said_after_the_reason_and_no_other() -> None:
+def test_a_high_risk_is_reported_after_the_reason_and_no_other() -> None:
     for draw, high in ((approval_html, "<b>high risk</b>"), (approval_text, "high risk")):
         assert f"Reason: it deletes ({high})" in draw("rm x", "it deletes", "rm x", "command", Risk.HIGH)
         assert "risk" not in draw("a.py", "it edits", "", "diff", Risk.MEDIUM)
@@ -49,7 +49,7 @@ def test_a_summary_that_is_the_whole_command_is_not_said_twice() -> None:
     assert approval_text("rm x", "deletes", "rm x\n", "command").count("rm x") == 1
 
 
-def test_a_command_of_one_line_is_said_once_and_whole() -> None:
+def test_a_command_of_one_line_is_reported_once_and_whole() -> None:
     command = f"python -c '{'x' * 300}'  \u202e; rm -rf ~"
     for draw in (approval_html, approval_text):
         drawn = draw("python -c …", "runs a program", command, "command")

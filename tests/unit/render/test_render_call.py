@@ -215,7 +215,7 @@ def test_changed_files_show_their_diff_and_not_their_arguments() -> None:
     assert f'<span style="background:#2ea04333">+x = {two}\n+y = {three}</span>' in html
 
 
-def test_of_a_change_that_was_saved_without_results_that_is_said() -> None:
+def test_of_a_change_that_was_saved_without_results_that_is_reported() -> None:
     files = (FileChange(path="a.py", before="1", after="2"),)
     call = RecordedCall(id="c", name="edit", arguments='{"path": "a.py"}', status="ok", withheld="0" * 64, files=files)
     assert card(call)[1] == "[edit] a.py · done\n  Changed a.py (removed when the notebook was saved)"

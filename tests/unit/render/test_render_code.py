@@ -159,7 +159,7 @@ def test_code_that_a_person_is_asked_about_is_highlighted_and_whole() -> None:
         ("printed:\n[1 picture with this result]", (), 0, "printed:\n[1 picture with this result]"),
     ],
 )
-def test_what_the_person_sees_anyway_is_not_told_them_as_the_model_is_told(
+def test_what_the_person_sees_anyway_is_not_told_them_as_the_model_is_shown(
     output: str, bound: tuple[str, ...], pictures: int, shown: str
 ) -> None:
     images = (RecordedImage(media_type="image/png", data=""),) * pictures

@@ -151,7 +151,7 @@ def test_side_by_side_of_a_patch_with_absurd_numbers_is_a_table() -> None:
     assert "-a" in side_by_side(patch)
 
 
-def test_changes_of_many_files_share_a_limit_and_what_is_left_out_is_said() -> None:
+def test_changes_of_many_files_share_a_limit_and_what_is_left_out_is_reported() -> None:
     patch = "--- /dev/null\n+++ b/x.txt\n@@ -0,0 +1,2000 @@\n" + "+line\n" * 2_000
     card = render_changes([FileChange(path=f"{n}.txt", after="0" * 64, patch=patch) for n in range(60)], turn=2)
     for text in card.data.values():

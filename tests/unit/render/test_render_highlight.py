@@ -111,7 +111,7 @@ def test_no_span_goes_over_the_end_of_a_line() -> None:
     assert lines[1] == ""
 
 
-def test_code_is_drawn_to_the_letter_with_tabs_blanks_and_odd_line_ends() -> None:
+def test_code_is_drawn_verbatim_with_tabs_blanks_and_odd_line_ends() -> None:
     for code in ("\n\n\tx = 1  \n\n", "  ", "x\t=\t'⟨U+000D⟩'", "$ ls", "# é 日本 \U0001f600\n"):
         for language in LEXERS:
             assert plain(highlighted(code, language)) == code

@@ -58,7 +58,7 @@ def test_a_long_list_is_folded_and_its_count_stays() -> None:
     assert html.count("<li><samp>[ ]</samp> item") == 13
 
 
-def test_what_became_of_the_call_is_said_unless_it_went_well() -> None:
+def test_what_became_of_the_call_is_reported_unless_it_went_well() -> None:
     head = card("interrupted", "interrupted", action="write", todos=TODOS[:1])["text/plain"].split("\n")[0]
     assert head == "[todo] · 1 of 1 done · interrupted"
     waiting = card("pending", waiting=True, action="write", todos=TODOS[:1])["text/plain"]

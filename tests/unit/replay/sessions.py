@@ -32,7 +32,7 @@ def turn(number: int, prompt: str, *, cell_id: str | None = None, options: str =
 
 
 def recording(*records: SessionRecord, unknown_records: tuple[str, ...] = (), **meta) -> Recording:
-    """In the order in which they are given; each turn goes on from the one before it, unless it says from where."""
+    """In the order in which they are given; each turn continues from the one before it, unless it says from where."""
     linked: list[SessionRecord] = []
     for record in records:
         before = linked[-1].head if linked else None

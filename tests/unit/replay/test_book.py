@@ -1,4 +1,4 @@
-"""What a notebook holds, whatever happened to its page: each cell shows its own, and the conversation goes on below the last.
+"""What a notebook holds, whatever happened to its page: each cell shows its own, and the conversation continues below the last.
 
 A page, a front end that drops what a cell showed when it is run again, and a kernel that makes records. Then a teammate, who
 has the page alone.
@@ -163,7 +163,7 @@ class Page:
         return Book([CellEntry(cell.id, cell.key, sort_records(cell.shown)) for cell in self.cells])
 
     def check(self, *, ids: bool = True) -> RecordedConversation:
-        """Every cell shows what it showed; the conversation goes on as in the kernel, as far as the page has it."""
+        """Every cell shows what it showed; the conversation continues as in the kernel, as far as the page has it."""
         book = self.book
         playback = Playback(book)
         for cell in self.cells:
@@ -307,7 +307,7 @@ def one_text_in_two_cells(page):
 
 @each_row("ids", [True, False], ids=["with ids", "without ids"])
 @each_row("play", SCENES.values(), ids=[*SCENES])
-def test_each_cell_shows_its_own_and_the_conversation_goes_on_below_the_last(play, ids):
+def test_each_cell_shows_its_own_and_the_conversation_continues_below_the_last(play, ids):
     page = Page()
     play(page)
     page.check(ids=ids)
@@ -354,7 +354,7 @@ def happens(page: Page, chance: random.Random, new: str) -> None:
             page.restart()
 
 
-def test_what_is_missing_is_named_and_the_nearest_that_is_here_is_gone_on_from():
+def test_what_is_missing_is_named_and_the_nearest_that_is_here_is_continued_from():
     page = Page()
     for key in "ABCD":
         page.add(key)
@@ -377,7 +377,7 @@ def test_a_long_conversation_names_its_nearest_records_alone():
     assert len(found.missing_ids) == NEAREST
 
 
-def test_of_two_branches_that_were_pasted_together_the_upper_one_goes_on_and_both_play():
+def test_of_two_branches_that_were_pasted_together_the_upper_one_continues_and_both_play():
     page = Page()
     here, there = (Kernel(page.names, page.book) for _ in range(2))
     page.cells += [Cell("m", "mine", [here.ask("mine", "m")]), Cell("t", "theirs", [there.ask("theirs", "t")])]

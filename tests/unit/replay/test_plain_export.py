@@ -313,13 +313,13 @@ def test_a_command_that_was_interrupted_is_a_line_and_what_it_changed_a_cell():
     assert len(code(made)) == 1
 
 
-def test_a_command_whose_time_was_up_does_not_hold_the_notebook_for_ever():
+def test_a_command_whose_time_was_up_does_not_hold_the_notebook_forever():
     made = session(did("bash", command="python -m http.server", ended=124))
     assert code(made) == []
     assert notes(made)[0].startswith("`bash` `python -m http.server` is not included: it ran into its timeout")
 
 
-def test_what_a_tool_may_have_done_besides_is_said():
+def test_what_a_tool_may_have_done_besides_is_reported():
     call = did("mcp_mail").model_copy(update={"uncovered": "it may have sent a mail"})
     assert notes(session(call)) == ["`mcp_mail` may have had effects that were not recorded, and is not included."]
 
@@ -383,7 +383,7 @@ def test_no_text_gets_out_of_its_fence_or_span():
 
 
 def undone(*steps: int) -> Recording:
-    """Two turns; the second is taken back, to before its step `steps` when given."""
+    """Two turns; the second is undone, to before its step `steps` when given."""
     two = turn(2, "again", cell_id="two", steps=(RecordedStep(content="one"), RecordedStep(content="two")))
     one = turn(1, "go", cell_id="one")
     return recording(one, two, into(two, steps[0]) if steps else undo(two, to=one))
@@ -497,7 +497,7 @@ def test_a_cell_of_the_users_that_failed_is_tagged():
     assert "raises-exception" not in good["metadata"].get("tags", [])
 
 
-def test_a_turn_that_was_given_back_is_there():
+def test_a_turn_that_was_restored_is_there():
     for steps in ((), (2,)):
         made = undone(*steps)
         assert [source for _, source in cells(replace(made, records=(*made.records, redone(made))))[3:]] == [

@@ -119,7 +119,7 @@ def test_files_are_the_same_when_they_came_out_the_same_however_many_calls_it_to
         (change(after_mode="100755"), change(), True),
     ],
 )
-def test_a_file_is_told_by_its_hash_and_by_its_mode_where_both_records_have_it(ours, theirs, same):
+def test_a_file_is_shown_by_its_hash_and_by_its_mode_where_both_records_have_it(ours, theirs, same):
     found = compare_runs(recording(working(call(files=(ours,)))), recording(working(call(files=(theirs,)))))
     assert (found.turns[0].files[0].same, found.same) == (same, same)
 
@@ -147,7 +147,7 @@ def test_an_outcome_that_differs_counts():
     assert not compare_runs(recording(turn(1, "go")), recording(turn(1, "go", outcome="stopped"))).same
 
 
-def test_a_turn_that_one_run_took_back_differs():
+def test_a_turn_that_one_run_undid_differs():
     kept = prompts("x", "y")
     taken = undo(kept.turns[1], to=kept.turns[0])
     undone = replace(kept, records=(*kept.records, taken))
@@ -159,7 +159,7 @@ def test_a_turn_that_one_run_took_back_differs():
     assert compare_runs(kept, replace(undone, records=(*undone.records, redo))).same
 
 
-def test_a_turn_that_was_cleared_was_not_taken_back():
+def test_a_turn_that_was_cleared_was_not_undone():
     kept = prompts("x", "y")
     clear = ClearRecord(id="c" * 16, parent=kept.turns[1].head, seq=3)
     assert compare_runs(kept, replace(kept, records=(*kept.records, clear))).same

@@ -146,7 +146,7 @@ def test_several_processes_write_whole_lines_and_lose_none_also_while_it_is_rota
     assert check_audit(path) == []
 
 
-def test_a_file_that_somebody_else_has_just_put_aside_is_no_failure(path, said, monkeypatch):
+def test_a_file_that_someone_else_has_just_put_aside_is_no_failure(path, said, monkeypatch):
     class Slower(AuditLog):
         def _rotate(self) -> None:
             path.rename(rotated(path, 1))
@@ -171,7 +171,7 @@ def test_the_newest_files_are_kept(path, log, monkeypatch):
     assert 3 <= len(turns) <= 12
 
 
-def test_a_file_that_cannot_be_written_is_said_once_and_nothing_stops(tmp_path, said):
+def test_a_file_that_cannot_be_written_is_reported_once_and_nothing_stops(tmp_path, said):
     (tmp_path / "file").write_text("")
     log = AuditLog(tmp_path / "file" / "audit.jsonl", said.append)
     log.record(entry())
@@ -283,14 +283,14 @@ def test_a_log_that_was_removed_is_missed(ten, log):
     assert check_audit(ten) == ["lines number 1 to 10 are missing at the end: the log was cut."]
 
 
-def test_without_the_head_the_end_cannot_be_checked_and_that_is_said(ten, log):
+def test_without_the_head_the_end_cannot_be_checked_and_that_is_reported(ten, log):
     head_path(ten).unlink()
     assert check_audit(ten) == ["the head file is missing, so lines that were cut off at the end would not be noticed."]
     log.record(entry(turn=11))
     assert stat.S_IMODE(head_path(ten).stat().st_mode) == 0o600
 
 
-def test_a_head_that_was_missing_is_said_at_each_check_also_when_it_is_there_again(ten, log):
+def test_a_head_that_was_missing_is_reported_at_each_check_also_when_it_is_there_again(ten, log):
     head_path(ten).unlink()
     said = "audit.jsonl:11: the head file was missing when this line was written: "
     said += "lines that were cut off before it are not noticed."

@@ -21,7 +21,7 @@ ROWS: list[tuple[str, str]] = [
 REASONS = sorted({why for _, why in ROWS if why})
 
 
-def test_what_nobody_means_is_dangerous_however_it_is_spelled(subtests):
+def test_what_no_one_means_is_dangerous_however_it_is_spelled(subtests):
     for why in REASONS:
         with subtests.test(why=why):
             found = {command: danger(command, ROOT, ENVIRONMENT) for command, expected in ROWS if expected == why}

@@ -98,7 +98,7 @@ def test_a_grant_covers_what_would_offer_it(subtests):
             assert (grants.covering(then) is not None) is covered
 
 
-def test_a_file_is_the_file_whoever_edits_it_and_however_it_is_called(workspace):
+def test_a_file_is_the_file_anyone_who_edits_it_and_however_it_is_called(workspace):
     grants = Grants()
     grants.add(scopes(edit(workspace, "a.py"), Workspace(workspace))[0])
     (workspace / "link").symlink_to("a.py")
@@ -111,7 +111,7 @@ def test_a_file_is_the_file_whoever_edits_it_and_however_it_is_called(workspace)
 # The list of them.
 
 
-def test_grants_are_listed_in_words_and_taken_back():
+def test_grants_are_listed_in_words_and_undone():
     grants = Grants()
     for call in (command("pytest"), command("rm -rf build |\n cat"), other("shout", everything=True)):
         grants.add(scopes(call)[0])
@@ -171,7 +171,7 @@ def test_for_the_session_means_the_scope_that_was_chosen(workspace):
 
 
 @pytest.mark.parametrize("index", [2, -1])
-def test_a_scope_that_was_not_offered_is_said_and_nothing_is_granted(index):
+def test_a_scope_that_was_not_offered_is_reported_and_nothing_is_granted(index):
     grants = Grants()
     said = remember(ApprovalDecision(True, scope="session", grant=index), scopes(command("make")), grants, never)
     assert said.startswith("Approved once only")
@@ -195,14 +195,14 @@ def test_only_a_persons_always_is_saved(subtests):
             assert len(grants.granted) == 1
 
 
-def test_what_no_rule_can_say_holds_for_the_session_and_that_is_said():
+def test_what_no_rule_can_say_holds_for_the_session_and_that_is_reported():
     grants = Grants()
     said = remember(ApprovalDecision(True, scope="always"), scopes(command("a | b")), grants, never)
     assert said == "Approved for this session only: no rule of config.toml can express exactly this command."
     assert len(grants.granted) == 1
 
 
-def test_a_rule_that_cannot_be_written_is_said_and_the_approval_holds():
+def test_a_rule_that_cannot_be_written_is_reported_and_the_approval_holds():
     def full(grant: Grant) -> None:
         raise ConfigError("config.toml: not saved: No space left on device.")
 

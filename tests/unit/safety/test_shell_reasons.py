@@ -1,4 +1,4 @@
-"""What of a command is said in reasons and summaries, which are recorded: never a piece of a secret."""
+"""What of a command is reported in reasons and summaries, which are recorded: never a piece of a secret."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_no_piece_of_a_secret_is_left_where_a_command_is_cut(subtests, tmp_path,
                     ), recorded
 
 
-def test_of_a_variable_that_is_set_the_name_is_said_and_not_the_value(tmp_path):
+def test_of_a_variable_that_is_set_the_name_is_reported_and_not_the_value(tmp_path):
     assert classify("DEPLOY_TOKEN=something-new ./deploy.sh", tmp_path).reason == "`DEPLOY_TOKEN=…` sets a variable"
     assert classify("export A=something-new", tmp_path).reason == "`export A=…` sets a variable"
 

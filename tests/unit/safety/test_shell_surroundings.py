@@ -277,7 +277,7 @@ def test_a_repository_that_shows_another_ones_content_names_it(root, environment
     assert any(Path(path).is_relative_to(theirs) for path in judgement.reads)
 
 
-def test_a_linked_worktree_is_nobody_elses(root, environment, other):
+def test_a_linked_worktree_is_no_one_elses(root, environment, other):
     linked = root.parent / "linked"
     git(other, environment, "worktree", "add", "-q", str(linked))
     assert classify("git log -p -1", linked, environment).reads == (".",)
@@ -426,7 +426,7 @@ READER_VARIABLES = [
 ]
 
 
-def test_a_reader_is_told_nothing_that_changes_what_it_does(subtests):
+def test_a_reader_is_shown_nothing_that_changes_what_it_does(subtests):
     for name in READER_VARIABLES:
         with subtests.test(name=name):
             kept = read_only_environment({"PATH": "/bin", name: "x"}, {})

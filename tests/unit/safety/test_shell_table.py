@@ -109,7 +109,7 @@ def test_spoiled_commands_are_never_judged_harmless_wrongly(root, environment):
     assert fingerprint(root) == before
 
 
-def test_too_much_to_prove_is_said(subtests, root, environment):
+def test_too_much_to_prove_is_reported(subtests, root, environment):
     for number, (command, why) in enumerate(
         [
             ("ls " + "a" * 10_001, "longer than"),

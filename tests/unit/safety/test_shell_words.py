@@ -190,7 +190,7 @@ FAR_REACHING_COMMANDS = [
 ]
 
 
-def test_what_could_reach_further_is_approved_to_the_letter_only(subtests):
+def test_what_could_reach_further_is_approved_verbatim_only(subtests):
     for command in FAR_REACHING_COMMANDS:
         with subtests.test(command=command):
             assert plain_words(command) is not None
@@ -250,7 +250,7 @@ UNKNOWN_PROGRAMS = [
 ]
 
 
-def test_unknown_programs_and_installers_are_approved_to_the_letter_only(subtests):
+def test_unknown_programs_and_installers_are_approved_verbatim_only(subtests):
     for command in UNKNOWN_PROGRAMS:
         with subtests.test(command=command):
             assert plain_words(command) is not None
@@ -346,7 +346,7 @@ UNCOMMON_OPTIONS = [
 ]
 
 
-def test_any_other_option_is_approved_to_the_letter_only(subtests):
+def test_any_other_option_is_approved_verbatim_only(subtests):
     for command in UNCOMMON_OPTIONS:
         with subtests.test(command=command):
             assert plain_words(command) is not None

@@ -156,7 +156,7 @@ def test_an_old_log_says_what_it_knows(write_session):
     assert document["stats"]["input_price_per_million"] == 0.0
 
 
-def test_a_turn_that_ran_all_unasked_is_said(root):
+def test_a_turn_that_ran_all_unasked_is_reported(root):
     log = SessionLog("aaaa-1", folder=root / "aaaa-1")
     log.append("session", session="aaaa-1", workspace="/w", model="m", **SURROUNDINGS)
     write_turns(log, "x", mode="auto_approve")

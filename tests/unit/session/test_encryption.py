@@ -99,7 +99,7 @@ def test_a_line_is_appended_and_nothing_before_it_changes(settings, store):
 # The key file.
 
 
-def test_the_key_file_is_made_once_and_that_is_said(settings):
+def test_the_key_file_is_made_once_and_that_is_reported(settings):
     said: list[str] = []
     write(settings, "aaaa-1", "x", notice=said.append)
     path = kin_home() / "session.key"
@@ -304,7 +304,7 @@ def test_a_first_line_that_is_none_of_this_version_says_so(settings, store, head
 # Kills.
 
 
-def test_a_log_cut_at_any_byte_gives_what_was_whole_and_goes_on(settings, root, store):
+def test_a_log_cut_at_any_byte_gives_what_was_whole_and_continues(settings, root, store):
     log = write(settings, "aaaa-1", "first")
     data = log.path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
@@ -459,7 +459,7 @@ def test_settings_that_are_none_are_an_error_with_their_place():
 # The whole of it.
 
 
-async def test_an_agent_goes_on_with_its_encrypted_session(model_server, config, settings, workspace):
+async def test_an_agent_continues_with_its_encrypted_session(model_server, config, settings, workspace):
     encrypted = config.model_copy(update={"session_logging": settings})
     agent = Agent(encrypted, AgentMode.AUTO_APPROVE)
     model_server.enqueue(calls=[tool_call("write_file", path="new.py", content=f"{SECRET}\n")])

@@ -260,7 +260,7 @@ async def test_a_session_that_is_not_stored_keeps_nothing_and_promises_nothing(m
     await agent.aclose()
 
 
-async def test_where_it_cannot_be_written_the_turn_goes_on_and_a_warning_says_so(model_server, trusted):
+async def test_where_it_cannot_be_written_the_turn_continues_and_a_warning_says_so(model_server, trusted):
     trusted.log.folder.mkdir(parents=True)
     (trusted.log.folder / full_outputs.FOLDER).write_text("a file")
     (call,) = await ran(trusted, model_server)
@@ -314,7 +314,7 @@ async def test_a_log_that_names_another_file_reads_none(model_server, trusted, n
         full_output_of(StoredSession.read(trusted.log.folder), call.id)
 
 
-async def test_an_unknown_call_is_told_the_known_ones(model_server, trusted):
+async def test_an_unknown_call_is_shown_the_known_ones(model_server, trusted):
     (call,) = await ran(trusted, model_server)
     with pytest.raises(SessionError, match=rf"No tool call nonesuch in session .*The newest: {call.id} \(bash\)\."):
         full_output_of(StoredSession.read(trusted.log.folder), "nonesuch")

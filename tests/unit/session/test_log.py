@@ -96,7 +96,7 @@ async def test_the_log_is_the_owners_alone(logged):
     assert stat.S_IMODE(logged.parent.stat().st_mode) == 0o700
 
 
-def test_a_log_that_cannot_be_written_is_said_once_and_nothing_breaks(tmp_path):
+def test_a_log_that_cannot_be_written_is_reported_once_and_nothing_breaks(tmp_path):
     (tmp_path / "file").write_text("")
     said: list[str] = []
     log = SessionLog("s", folder=tmp_path / "file" / "no", warn=said.append)

@@ -86,7 +86,7 @@ def test_a_resumed_log_says_so_once_and_has_one_header(write_session, root):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20])
-def test_after_a_crash_in_the_middle_of_a_line_the_session_goes_on(write_session, root, cut):
+def test_after_a_crash_in_the_middle_of_a_line_the_session_continues(write_session, root, cut):
     log = write_session("aaaa-1", "first", "second", ends=False)
     data = log.path.read_bytes()
     log.path.write_bytes(data[: len(data) - cut])
@@ -114,7 +114,7 @@ def test_a_log_that_may_only_be_read_is_resumed_in_memory(write_session, root):
     assert "continues in memory" in said[0]
 
 
-async def test_an_agent_goes_on_in_a_log_and_reads_back_as_one_conversation(model_server, config, trusted):
+async def test_an_agent_continues_in_a_log_and_reads_back_as_one_conversation(model_server, config, trusted):
     model_server.enqueue("First.")
     await run_turn(trusted, "one")
     await trusted.aclose()

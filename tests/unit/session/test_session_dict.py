@@ -85,7 +85,7 @@ async def test_the_tool_history_says_what_was_asked_decided_and_answered_and_how
     assert write["milliseconds"] is None
 
 
-async def test_a_loaded_session_goes_on_with_the_same_conversation(talked, config, model_server, tmp_path):
+async def test_a_loaded_session_continues_with_the_same_conversation(talked, config, model_server, tmp_path):
     before = Session(talked).to_dict()
     agent = load_session(config, save_session(talked, tmp_path / "session.json"))
     after = Session(agent).to_dict()

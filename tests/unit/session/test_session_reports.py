@@ -39,7 +39,7 @@ def test_what_is_not_known_is_a_question_mark(store, write_session):
     assert sessions_report([unknown]).splitlines()[1].split()[3:5] == ["?", "?"]
 
 
-def test_no_sessions_are_said_in_words(store):
+def test_no_sessions_are_reported_in_words(store):
     assert sessions_report(store.list()) == "No sessions yet."
 
 

@@ -22,7 +22,7 @@ async def ask(agent: Agent, server, count: int = 1) -> None:
 
 @pytest.fixture
 async def session(config, model_server) -> Path:
-    """The log of a session of two turns that nobody has open, last written to at time 1,000,000."""
+    """The log of a session of two turns that no one has open, last written to at time 1,000,000."""
     agent = Agent(config)
     await ask(agent, model_server, 2)
     await agent.aclose()
@@ -60,7 +60,7 @@ def test_nothing_where_there_are_no_sessions(workspace):
     assert offered(workspace, 0) is None
 
 
-async def test_not_while_somebody_has_it_open(config, model_server, workspace):
+async def test_not_while_someone_has_it_open(config, model_server, workspace):
     agent = Agent(config)
     await ask(agent, model_server)
     os.utime(agent.log.path, (1_000_000, 1_000_000))

@@ -110,7 +110,7 @@ def test_what_only_the_whole_of_a_long_log_could_tell_is_none(store, root):
     assert (summary.title, summary.turns, summary.tokens, summary.model) == ("x", None, None, "m")
 
 
-def test_totals_hold_compactions_and_go_on_after_a_resume(store, write_session):
+def test_totals_hold_compactions_and_continue_after_a_resume(store, write_session):
     compaction = RecordedCompaction(summary="s", prompt_tokens=7, completion_tokens=3)
     write_session("aaaa-1", "x", steps=(STEP, STEP.model_copy(update={"compaction": compaction})))
     _, log = store.resume("aaaa")

@@ -172,7 +172,7 @@ async def test_what_the_person_changed_after_the_kill_stays_theirs(kills, change
     await agent.aclose()
 
 
-async def test_a_prompt_after_a_killed_undo_goes_on_with_the_files_as_they_are(kills, changed):
+async def test_a_prompt_after_a_killed_undo_continues_with_the_files_as_they_are(kills, changed):
     assert kills.at(Moment(file=4), UNDO) == -signal.SIGKILL
     agent, left = kills.resumed(), tree(kills.around)
     kills.server.enqueue("I see.")

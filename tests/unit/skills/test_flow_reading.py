@@ -1,4 +1,4 @@
-"""Diagrams become flows, and all that can be wrong with one is said with its line."""
+"""Diagrams become flows, and all that can be wrong with one is reported with its line."""
 
 from __future__ import annotations
 
@@ -388,7 +388,7 @@ def test_a_broken_flow_is_a_warning_with_its_line(config, home):
     assert skills.warnings == [f"{path}:7: no node is END; a flow has exactly one, with END as its label."]
 
 
-def test_a_flow_that_changed_is_read_anew(config, home):
+def test_a_flow_that_changed_is_read_again(config, home):
     put(home / "skills", "graph TD\nBEGIN --> A --> END")
     skills = SkillManager(config, trusted=False)
     put(home / "skills", "graph TD\nBEGIN --> B --> END")

@@ -1,4 +1,4 @@
-"""AGENTS.md: whose are read, in which order, and what is said of one that can't be."""
+"""AGENTS.md: whose are read, in which order, and what is reported of one that can't be."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_outside_a_repository_only_the_workspace_counts(home, project):
     assert told(project) == ""
 
 
-def test_a_file_is_cut_at_the_limit_and_that_is_said(project):
+def test_a_file_is_cut_at_the_limit_and_that_is_reported(project):
     (project / "AGENTS.md").write_text("é" * 100)
     assert "\n" + "é" * 50 + "\n[… cut here: the file is longer than max_doc_bytes, 100 …]\n" in told(
         project, most_bytes=100

@@ -93,7 +93,7 @@ def test_a_folder_that_no_one_could_list_is_not_looked_through(project):
     assert len(opened) == 1 + 2 + 4
 
 
-def test_nothing_and_no_time_and_no_room_are_said(project):
+def test_nothing_and_no_time_and_no_room_are_reported(project):
     assert tree(project) == EMPTY
     put(project, "a")
     assert tree(project, timeout_seconds=0) == NOT_LISTED

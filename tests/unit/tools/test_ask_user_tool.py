@@ -61,13 +61,13 @@ async def test_the_answer_is_the_result_unasked_in_every_mode(agent, model_serve
     assert agent.messages[-2].content == "SQLite"
 
 
-async def test_where_nobody_can_be_asked_the_model_is_told_to_decide(agent, model_server):
+async def test_where_no_one_can_be_asked_the_model_is_shown_to_decide(agent, model_server):
     call = await turn(agent, model_server, question="Which?")
     assert call.status == "error"
     assert call.output == "No one can be asked here. Decide yourself, and say what you assumed."
 
 
-async def test_outside_a_session_nobody_answers(tool):
+async def test_outside_a_session_no_one_answers(tool):
     with pytest.raises(ToolError, match="No one can be asked"):
         await tool.invoke(question="Which?")
     with pytest.raises(ToolError, match="No one can be asked"):
@@ -97,7 +97,7 @@ def test_it_touches_nothing_and_needs_no_approval(tool):
     assert AskUser.from_config(BaseToolConfig(permission=ToolPermission.NEVER)).config.permission == "never"
 
 
-def test_what_the_model_is_told_takes_little_room():
+def test_what_the_model_is_shown_takes_little_room():
     info = AskUser.get_info()
     assert len(f"{info.name}{info.description}{json.dumps(info.parameters)}".encode()) < 800
 
@@ -161,7 +161,7 @@ async def typed(*lines: str) -> str:
     return answer
 
 
-async def test_an_empty_line_asks_again_but_not_for_ever():
+async def test_an_empty_line_asks_again_but_not_forever():
     assert await typed("", " ", "2") == "Postgres"
     with pytest.raises(ToolError, match="gave no answer"):
         await typed("", "", "")

@@ -148,7 +148,7 @@ CONNECT = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]
 
 @pytest.fixture
 def service():
-    """The path of a socket that somebody listens at, outside of the workspace and of /tmp, by a name that it got later."""
+    """The path of a socket that someone listens at, outside of the workspace and of /tmp, by a name that it got later."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, socket.socket(socket.AF_UNIX) as listening:
         path = Path(os.path.realpath(folder)) / "service.sock"
         listening.bind(str(path.with_name("made.tmp")))

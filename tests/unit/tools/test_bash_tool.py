@@ -59,7 +59,7 @@ async def test_a_failing_command_is_a_result_with_its_exit_code(bash):
     assert (await tool.invoke(command="kill -9 $$")).exit_code == 137
 
 
-async def test_no_output_is_said(bash):
+async def test_no_output_is_reported(bash):
     assert await said(bash(), "true") == "[no output]"
 
 
@@ -172,7 +172,7 @@ async def test_output_is_shown_while_the_command_runs(bash, tmp_path):
     assert "".join(pieces) == "early\nlate\n"
 
 
-async def test_a_flood_is_not_shown_live_for_ever(bash):
+async def test_a_flood_is_not_shown_live_forever(bash):
     pieces: list[str] = []
     tool_output.set(pieces.append)
     result = await bash().invoke(command="head -c 3000000 /dev/zero | tr '\\0' x")
@@ -222,7 +222,7 @@ async def test_configured_variables_come_last(bash):
     assert await said(bash(env={"TERM": "vt100", "TZ": "UTC"}), "echo $TERM $TZ") == "vt100 UTC"
 
 
-async def test_a_workspace_that_is_gone_is_said(tmp_path):
+async def test_a_workspace_that_is_gone_is_reported(tmp_path):
     tool = Bash.from_config(BashConfig(workdir=tmp_path / "gone"))
     with pytest.raises(ToolError, match="does not exist any more"):
         await tool.invoke(command="ls")

@@ -205,7 +205,7 @@ def test_what_cannot_be_read_is_a_warning(config, home):
     ]
 
 
-def test_a_folder_that_is_not_there_is_a_warning_only_where_somebody_named_it(workspace):
+def test_a_folder_that_is_not_there_is_a_warning_only_where_someone_named_it(workspace):
     found = discover_tools(KinConfig(workdir=workspace, tool_paths=[Path("/no/such/folder")]))
     assert found.warnings == ["tool_paths: /no/such/folder is not a folder."]
 

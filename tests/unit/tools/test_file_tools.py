@@ -68,7 +68,7 @@ async def test_each_line_of_a_file_comes_after_its_number_and_a_tab(call, tools,
     assert (await tools["read_file"].invoke(path="a")).content == "éa\n\n  b\u2028c\n"
 
 
-async def test_part_of_a_file_says_which_of_how_many_lines_and_where_to_go_on(call, tmp_path):
+async def test_part_of_a_file_says_which_of_how_many_lines_and_where_to_continue(call, tmp_path):
     (tmp_path / "a").write_text("".join(f"line {n}\n" for n in range(1, 2_011)) + "end")
 
     async def read(**part: int) -> str:
@@ -110,7 +110,7 @@ async def test_the_lines_of_a_very_large_file_are_not_counted(call, tmp_path, mo
     )
 
 
-async def test_an_empty_file_and_an_offset_past_the_end_are_said(call, tmp_path):
+async def test_an_empty_file_and_an_offset_past_the_end_are_reported(call, tmp_path):
     (tmp_path / "empty").write_text("")
     (tmp_path / "one").write_text("1")
     (tmp_path / "two").write_text("1\n2")
@@ -249,7 +249,7 @@ async def test_a_long_listing_is_capped_with_a_count(call, tmp_path):
     assert (len(listed), listed[499], listed[500]) == (501, "499", "[… 20 more …]")
 
 
-async def test_an_empty_folder_and_no_folder_are_said(call, tmp_path):
+async def test_an_empty_folder_and_no_folder_are_reported(call, tmp_path):
     assert await call("list_dir") == ". is an empty folder."
     (tmp_path / "file").touch()
     for path, reason in {"file": "not a directory", "missing": "no such"}.items():
@@ -257,7 +257,7 @@ async def test_an_empty_folder_and_no_folder_are_said(call, tmp_path):
             await call("list_dir", path=path)
 
 
-async def test_a_path_that_leads_nowhere_is_told_with_the_names_that_are_near(subtests, call, tmp_path):
+async def test_a_path_that_leads_nowhere_is_shown_with_the_names_that_are_near(subtests, call, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / ".git").mkdir()
     for name in ("utils.md", "util\nx.md", ".utils.md", *(f"{n}.txt" for n in range(20))):
@@ -540,7 +540,7 @@ async def test_blocks_apply_in_order_all_or_none(call, tmp_path):
     assert (tmp_path / "a").read_text() == "1\n2\nthree\n"
 
 
-async def test_the_path_may_be_called_file_path_and_is_told_as_path(call, tools, tmp_path):
+async def test_the_path_may_be_called_file_path_and_is_shown_as_path(call, tools, tmp_path):
     (tmp_path / "a").write_text("one\n")
     edited = await call("search_replace", file_path="a", content=block("one\n", "two\n"))
     assert edited == "Edited a: line 1 (+1 -1)."

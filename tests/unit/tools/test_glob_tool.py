@@ -124,7 +124,7 @@ async def test_nothing_found_says_what_was_not_looked_at(tool, workspace):
     assert tool.to_model(await tool.invoke(pattern="*.py")) == nothing
 
 
-async def test_what_cannot_be_looked_for_is_said(subtests, tool, workspace):
+async def test_what_cannot_be_looked_for_is_reported(subtests, tool, workspace):
     for number, (args, reason) in enumerate(
         [
             ({"pattern": "[a"}, r"The glob \[a cannot be read: its \[ has no end"),
@@ -147,12 +147,12 @@ async def test_what_cannot_be_looked_for_is_said(subtests, tool, workspace):
                 await tool.invoke(**args)
 
 
-async def test_a_pattern_that_could_be_tried_for_ever_is_not(tool, workspace):
+async def test_a_pattern_that_could_be_tried_forever_is_not(tool, workspace):
     put(workspace, "a" * 200)
     assert await found(tool, "*a" * 100 + "b") == []
 
 
-async def test_when_the_time_is_up_that_is_said(tool, workspace, monkeypatch):
+async def test_when_the_time_is_up_that_is_reported(tool, workspace, monkeypatch):
     put(workspace, "a")
     monkeypatch.setattr(glob_module, "SECONDS", -1.0)
     assert "incomplete: the search stopped" in tool.to_model(await tool.invoke(pattern="*"))
@@ -186,6 +186,6 @@ def test_it_reads_the_folder_and_says_so(tool):
     assert tool.preview(tool.parse_args({"pattern": "*"})).summary == "find *"
 
 
-def test_what_the_model_is_told_takes_little_room():
+def test_what_the_model_is_shown_takes_little_room():
     info = Glob.get_info()
     assert len(f"{info.name}{info.description}{json.dumps(info.parameters)}".encode()) < 800

@@ -155,7 +155,7 @@ async def test_a_name_in_both_scopes_needs_its_scope(tool):
     assert "\n\nproject\n" in await said(tool, "read", "a", scope="project")
 
 
-async def test_a_wrong_name_is_told_the_nearest(tool):
+async def test_a_wrong_name_is_shown_the_nearest(tool):
     with pytest.raises(ToolError, match=r"^There is no memory style\.$"):
         await said(tool, "read", "style")
     await said(tool, "write", "code-style", description="d")
@@ -186,7 +186,7 @@ async def test_a_write_that_is_refused_changes_nothing(subtests, tool, home):
             assert (home / "memory" / "a.md").read_text() == "before\n"
 
 
-def test_secrets_that_are_known_are_refused_to_the_letter(workspace):
+def test_secrets_that_are_known_are_refused_verbatim(workspace):
     with pytest.raises(ToolError, match="a key or a password"):
         write_memory("a", "the word is correcthorse\n", "user", workspace, known_secrets=["correcthorse"])
     write_memory("a", f"paths stay: {workspace} ~ {Path.home()}\n", "user", workspace, known_secrets=["other-secret"])
@@ -239,7 +239,7 @@ async def test_a_change_is_shown_as_a_diff(tool, workspace):
     assert decide(tool, action="list")[1].summary == "list memory"
 
 
-def test_what_the_model_is_told_takes_little_room():
+def test_what_the_model_is_shown_takes_little_room():
     info = Memory.get_info()
     assert len(f"{info.name}{info.description}{json.dumps(info.parameters)}".encode()) < 850
 
@@ -335,7 +335,7 @@ async def test_a_write_asks_and_is_kept_out_where_it_is_refused(agent, model_ser
     assert kin_home() == home
 
 
-async def test_a_session_refuses_its_own_keys_and_says_when_nobody_is_told(agent, model_server, home, monkeypatch):
+async def test_a_session_refuses_its_own_keys_and_says_when_no_one_is_shown(agent, model_server, home, monkeypatch):
     monkeypatch.setenv("DATA_TOKEN", "plain-words-as-a-token")
     agent.switch_mode(AgentMode.AUTO_APPROVE)
     secret = tool_call("memory", action="write", name="a", description="plain-words-as-a-token")

@@ -156,7 +156,7 @@ async def test_a_model_of_parameters_validates(registry):
         await registry.execute("with_model", {"size": 0})
 
 
-async def test_a_schema_of_parameters_is_what_the_model_is_told(registry):
+async def test_a_schema_of_parameters_is_what_the_model_is_shown(registry):
     assert parameters(registry, "with_schema") == {"type": "object", **WithSchema.parameters}
     assert await registry.execute("with_schema", {"path": "x", "model_config": 1}) == "x {'model_config': 1}"
     with pytest.raises(ToolError, match="with_schema failed: TypeError"):
@@ -195,7 +195,7 @@ async def test_an_instance_is_the_programs_own(manager):
     assert greet.said == 2
 
 
-async def test_a_registered_tool_is_called_by_the_model_and_stays_when_tools_are_found_anew(
+async def test_a_registered_tool_is_called_by_the_model_and_stays_when_tools_are_found_again(
     model_server, workspace, tmp_path
 ):
     (tmp_path / "more").mkdir()

@@ -194,7 +194,7 @@ class EditTool(BaseTool[Edit, Edit, BaseToolConfig, BaseToolState]):
         return args
 
 
-def test_a_missing_argument_is_told_with_the_name_that_was_given_for_it(subtests):
+def test_a_missing_argument_is_shown_with_the_name_that_was_given_for_it(subtests):
     for given, said in [
         ({"file": "secret"}, ["path: required (you gave `file`; use `path`)"]),
         ({"path": "a", "file": "secret"}, []),
@@ -225,7 +225,7 @@ def test_a_missing_argument_is_told_with_the_name_that_was_given_for_it(subtests
             assert "secret" not in str(error.value)
 
 
-def test_of_several_missing_arguments_each_is_told_with_the_name_like_it():
+def test_of_several_missing_arguments_each_is_shown_with_the_name_like_it():
     with pytest.raises(ToolError) as error:
         EditTool.parse_args({"file_path": "a", "old_str": "x", "text": "y"})
     assert str(error.value).split("\n")[1:] == [

@@ -212,7 +212,7 @@ async def test_a_tool_that_was_switched_off_for_a_while_remembers(configured):
     assert (await manager.get("todo").invoke(action="read")).total_count == 1
 
 
-def test_new_settings_that_are_wrong_are_said_at_the_next_use(configured):
+def test_new_settings_that_are_wrong_are_reported_at_the_next_use(configured):
     manager = ToolManager(configured())
     assert manager.get("bash").parse_args({"command": "ls"}) == BashArgs(command="ls")
     manager.reconfigure(configured(tools={"bash": {"default_timeout": 0}}))

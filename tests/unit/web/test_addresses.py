@@ -112,7 +112,7 @@ async def test_addresses_come_once_each_in_the_systems_order(resolves):
     assert await resolve("many.test", 443) == ["9.9.9.9", "2606:4700::1111", "1.1.1.1"]
 
 
-async def test_a_host_that_does_not_exist_is_said(resolves):
+async def test_a_host_that_does_not_exist_is_reported(resolves):
     resolves.answers["nowhere.test"] = [[]]
     with pytest.raises(ToolError, match=r"nowhere\.test does not resolve"):
         await resolve("nowhere.test", 443)

@@ -162,7 +162,7 @@ async def test_a_gzip_body_that_breaks_off_is_said_to_be_cut(web, tool):
     assert (result.cut, result.total) == (False, 0)
 
 
-async def test_a_body_that_cannot_be_unpacked_is_said(subtests, web, tool):
+async def test_a_body_that_cannot_be_unpacked_is_reported(subtests, web, tool):
     for encoding, why in [("gzip", "is not gzip"), ("br", "not asked for"), ("x", "not asked")]:
         with subtests.test(encoding=encoding, why=why), pytest.raises(ToolError, match=why):
             await tool.invoke(url=web.page("/a", "no", "text/plain", content_encoding=encoding))
@@ -203,7 +203,7 @@ async def test_an_error_status_is_an_error(subtests, web, tool):
             assert "instructions" not in str(caught.value)
 
 
-async def test_a_server_that_is_not_there_is_said(web, tool):
+async def test_a_server_that_is_not_there_is_reported(web, tool):
     with pages() as gone:
         url = gone.url
     with pytest.raises(ToolError, match="cannot be reached: connection refused"):

@@ -56,7 +56,7 @@ async def test_all_of_a_long_page_is_kept_once(web, tool):
     assert kept == [Whole(text)]
 
 
-async def test_going_on_in_another_page_fetches_that_one(web, tool):
+async def test_continuing_in_another_page_fetches_that_one(web, tool):
     await tool.invoke(url=web.page("/a", numbered(10), "text/plain"))
     result = await tool.invoke(url=web.page("/b", "0123456789", "text/plain"), start=5)
     assert result.text == "56789"
@@ -82,7 +82,7 @@ async def test_the_model_sees_where_the_untrusted_text_begins_and_ends(web, tool
     assert mark not in hostile
 
 
-async def test_the_model_is_told_the_title_and_that_a_page_was_cut(web, tool):
+async def test_the_model_is_shown_the_title_and_that_a_page_was_cut(web, tool):
     told = tool.to_model(await tool.invoke(url=web.page("/a", "<title>T\n\nt</title><p>x</p>")))
     assert told.startswith(f"[{web.url}/a]\n[title: T t]\n<<<")
     told = tool.to_model(await tool.invoke(url=web.page("/b", b"x" * 2_100_000, "text/plain"), start=1_999_990))

@@ -121,7 +121,7 @@ async def test_results_are_capped_cleaned_and_marked_as_untrusted(engine):
     assert lines[-1].endswith(">>>")
 
 
-async def test_what_an_engine_does_wrong_is_said_without_key_or_query(subtests, engine, monkeypatch):
+async def test_what_an_engine_does_wrong_is_reported_without_key_or_query(subtests, engine, monkeypatch):
     for number, (answer, status, said) in enumerate(
         [
             ("<html>", 200, "does not answer with JSON"),
@@ -161,7 +161,7 @@ async def test_a_key_that_cannot_be_sent_is_not_shown(engine, monkeypatch, key):
     assert "header-value" not in str(caught.value)
 
 
-async def test_an_engine_that_is_not_there_is_said(subtests):
+async def test_an_engine_that_is_not_there_is_reported(subtests):
     for url in ["http://127.0.0.1:1/?q={query}", "nonsense", "ftp://x.org/{query}", "http://[{query}"]:
         with subtests.test(url=url), pytest.raises(ToolError, match="was not reached"):
             await searching(url=url).invoke(query="x")
@@ -223,7 +223,7 @@ async def test_duckduckgo_is_asked_and_no_other_engine(library):
         ("DDGSException ConnectError", "it refused, or the network is down"),
     ],
 )
-async def test_what_duckduckgo_does_wrong_is_said(library, query, said):
+async def test_what_duckduckgo_does_wrong_is_reported(library, query, said):
     with pytest.raises(ToolError, match=said):
         await searching().invoke(query=query)
 

@@ -66,7 +66,7 @@ def test_saving_again_changes_nothing(stored):
     assert session_notebook(read_recording(nb), source_nb=stored(json.loads(json.dumps(nb)))) == nb
 
 
-def test_a_cell_that_was_edited_or_has_lost_its_code_is_made_anew():
+def test_a_cell_that_was_edited_or_has_lost_its_code_is_made_again():
     nb = saved(ran("a = 1", "a"))
     nb["cells"][-1]["source"] = "a = 2"
     assert code_of(session_notebook(read_recording(nb), source_nb=nb)) == "a = 1"
@@ -111,7 +111,7 @@ def test_what_the_person_made_of_the_code_is_what_ran():
     assert code_of(saved(ran("a = 1", "a", edited_arguments='{"code": "a = 2"}'))) == "a = 2"
 
 
-def test_many_names_are_counted_and_each_is_said_once():
+def test_many_names_are_counted_and_each_is_reported_once():
     names = [f"v{number}" for number in range(33)]
     nb = saved(ran("a = 1", " ".join(names), uncovered="big.bin is over 10 MB"), ran("a = 2", "v1 c"))
     said = ", ".join([*names[:30], "3 more", "c"])

@@ -114,7 +114,7 @@ def test_which_records_are_of_one_run(row):
     assert "|".join(" ".join(names[record.id] for record in run) for run in cell_runs(made(words))) == expected
 
 
-def test_a_turn_that_goes_on_elsewhere_than_the_undo_before_it_leads_to_is_a_run_of_its_own():
+def test_a_turn_that_continues_elsewhere_than_the_undo_before_it_leads_to_is_a_run_of_its_own():
     first, room, again = made("A uA A")
     assert [len(run) for run in cell_runs([first, room, again])] == [1, 2]
     elsewhere = again.model_copy(update={"parent": first.head})

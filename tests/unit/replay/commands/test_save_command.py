@@ -1,4 +1,4 @@
-"""`kin-nb save`: what goes in, what comes out, and what is said."""
+"""`kin-nb save`: what goes in, what comes out, and what is reported."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def redrawn(path: Path):
     return load_notebook(out)
 
 
-def test_outputs_are_drawn_anew_from_the_recording_alone(saved):
+def test_outputs_are_drawn_again_from_the_recording_alone(saved):
     def spoil(nb):
         nb["cells"][1]["outputs"][0]["data"]["text/html"] = "<script>alert(1)</script>"
         nb["cells"][2]["outputs"] = []
@@ -99,7 +99,7 @@ def test_outputs_are_drawn_anew_from_the_recording_alone(saved):
     assert "Answer 2." in str(nb["cells"][2]["outputs"])
 
 
-def test_a_prompt_that_would_stop_a_replay_is_said(saved, tmp_path):
+def test_a_prompt_that_would_stop_a_replay_is_reported(saved, tmp_path):
     path = saved()
     assert not any("a replay stops" in line for line in SaveCommand(str(path), tmp_path / "a.ipynb").run())
     raw = json.loads(path.read_text())
@@ -109,7 +109,7 @@ def test_a_prompt_that_would_stop_a_replay_is_said(saved, tmp_path):
     assert "Cell 4 has no saved answer, so a replay stops there. Run or remove it, and save again." in said
 
 
-def test_a_changed_recording_is_not_drawn_anew(saved):
+def test_a_changed_recording_is_not_drawn_again(saved):
     def tamper(nb):
         nb["cells"][1]["metadata"]["kin"]["records"][0]["prompt"] = "other"
 
@@ -221,7 +221,7 @@ def test_a_notebook_whose_outputs_carry_nothing_is_named(lived):
 
 @pytest.fixture
 def moved(tmp_path) -> Path:
-    """A front end's notebook of a session that was taken back, given back, compacted and cleared."""
+    """A front end's notebook of a session that was undone, given back, compacted and cleared."""
     path = tmp_path / "moved.ipynb"
     path.write_text(json.dumps(new_notebook(cells=[asked_live(EVERYTHING, each) for each in EVERYTHING.records])))
     return path
@@ -245,7 +245,7 @@ def test_what_was_saved_is_saved_again_to_the_byte(request, tmp_path, source, op
     assert played(load_notebook(once)) == played(load_notebook(twice))
 
 
-def test_what_is_taken_out_is_said_and_secrets_go_always(saved, tmp_path, monkeypatch, capsys):
+def test_what_is_taken_out_is_reported_and_secrets_go_always(saved, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
 
@@ -306,7 +306,7 @@ CLEAR = ClearRecord(id="d" * 16, parent=TALK.turns[1].head, seq=3, key=command_k
 
 @pytest.fixture
 def gone_on(saved) -> Path:
-    """A session notebook in which somebody went on after playback, as a front end saves it; saving it gives GONE_ON."""
+    """A session notebook in which someone went on after playback, as a front end saves it; saving it gives GONE_ON."""
     return typed(
         saved(),
         new_code_cell("x = 1", id="own"),
@@ -339,7 +339,7 @@ def test_it_may_be_written_onto_itself_once_no_draft_would_go(gone_on):
     assert read_recording(load_notebook(gone_on)) == GONE_ON
 
 
-def test_each_time_that_it_went_on_is_in_there(saved, tmp_path):
+def test_each_time_that_it_continued_is_in_there(saved, tmp_path):
     more = went_on("live-2", GONE_ON.turns[2], turn(4, "fourth", cell_id="c4"))
     cells = [asked_live(GONE_ON, GONE_ON.turns[2]), asked_live(more, more.turns[3])]
     SaveCommand(str(typed(saved(), *cells)), tmp_path / "out.ipynb").run()
@@ -475,7 +475,7 @@ def test_an_edited_record_after_a_saved_recording_is_refused_and_named(gone_on, 
         assert message.format(cell=number, turn=3, moved=7) in capsys.readouterr().err
 
 
-def test_an_edited_saved_record_is_refused_where_the_outputs_go_on_from_it(gone_on, tmp_path, capsys):
+def test_an_edited_saved_record_is_refused_where_the_outputs_continue_from_it(gone_on, tmp_path, capsys):
     nb = json.loads(gone_on.read_text())
     nb["cells"][1]["metadata"]["kin"]["records"][0]["prompt"] = "else"
     gone_on.write_text(json.dumps(nb))
@@ -525,7 +525,7 @@ IN_LINE = tuple(each.model_copy(update={"origin": None, "cost": "9.99"}) for eac
 """As the session took them over: not all that the notebook has of them."""
 
 
-def test_a_session_saved_onto_the_notebook_that_it_went_on_from_is_joined_with_what_that_holds(saved, log):
+def test_a_session_saved_onto_the_notebook_that_it_continued_from_is_joined_with_what_that_holds(saved, log):
     log(NEW, taken=IN_LINE)
     path = typed(saved(), new_markdown_cell("# Mine", id="mine"), new_code_cell("%%kin\nthird", id="c3"))
     SaveCommand("abcd", path).run()

@@ -1,4 +1,4 @@
-"""What `kin-nb save` prints, line by line. What stops a replay: saving/test_preflight.py, runner/test_played.py."""
+"""What `kin-nb save` prints, line by line. What stops a replay: saving/test_preflight.py, runner/test_playback_summary.py."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_a_foreign_notebook_whatever_it_keeps_under_our_key(path, kin):
     assert "kin-nb save" in refused(path)
 
 
-def test_a_later_format_is_refused_and_what_it_is_is_said(path):
+def test_a_later_format_is_refused_and_what_it_is_is_reported(path):
     edited(path, lambda nb: nb["metadata"]["kin"].update(format=3, kin_nb="9.0"))
     assert "Recorded in format 3 by kin_nb 9.0; this version reads format 2.\nUpdate kin_nb" in refused(path)
 

@@ -185,7 +185,7 @@ def of_session(name: str, *records: SessionRecord) -> Recording:
     return Recording(TALK.meta.model_copy(update={"session": name}), records)
 
 
-def test_a_session_that_went_on_from_another_is_one_conversation_with_it():
+def test_a_session_that_continued_from_another_is_one_conversation_with_it():
     """The kernel was restarted; the notebook has both in its outputs, or one of them in its metadata."""
     later = of_session("later", *TALK.records[2:])
     for nb in (live(of_session(SESSION, *TALK.records[:2])), saved(of_session(SESSION, *TALK.records[:2]))):
@@ -210,7 +210,7 @@ def test_a_conversation_of_another_name_is_apart_and_in_the_recording():
     assert Book.collect(json.loads(json.dumps(session_notebook(whole, source_nb=nb)))).recording == whole
 
 
-def test_of_two_that_went_on_from_one_turn_both_are_there_and_the_upper_one_is_the_head():
+def test_of_two_that_continued_from_one_turn_both_are_there_and_the_upper_one_is_the_head():
     here = changed(turn(4, "d", cell_id="here"), parent=THREE.head, ancestors=(THREE.id,))
     there = changed(turn(4, "e", cell_id="there", id="e" * 16), parent=THREE.head, ancestors=(THREE.id,))
     nb = saved()

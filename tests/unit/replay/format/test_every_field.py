@@ -275,7 +275,7 @@ def test_a_long_text_that_an_output_carries_and_that_was_changed_is_named_by_its
 
 
 @each_row("every", [10], long=[1])
-def test_whatever_stands_in_place_of_a_value_reading_and_saving_end_in_a_sentence_or_in_an_equal_recording(every):
+def test_whatever_replaces_a_value_reading_and_saving_end_in_a_sentence_or_in_an_equal_recording(every):
     nasty = [
         None,
         True,

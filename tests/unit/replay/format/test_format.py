@@ -292,7 +292,7 @@ def test_a_later_format_is_refused_with_what_to_do(nb):
 
 
 def test_format_1_is_refused_with_what_to_do(nb):
-    """Nobody is told to update what is newer than the notebook."""
+    """No one is told to update what is newer than the notebook."""
     nb["metadata"]["kin"]["format"] = 1
     with pytest.raises(
         RecordingError, match=r"format 1 by kin_nb 0\.1\.0; this version reads format 2\.\nUse that version"

@@ -66,7 +66,7 @@ THROUGH_WHAT_IS_GONE = (
 
 @each_row("records", [CIRCLE, (ITSELF,), (*CIRCLE, ITSELF), THROUGH_WHAT_IS_GONE])
 @each_row("carrier", ["metadata", "outputs"])
-def test_turns_that_go_on_from_each_other_in_a_circle_are_refused(carrier, records):
+def test_turns_that_continue_from_each_other_in_a_circle_are_refused(carrier, records):
     """Who follows such a link never ends."""
     whole = recording(*records)
     nb = saved(*records) if carrier == "metadata" else in_outputs(*(carried_of(whole, each) for each in records))
@@ -105,7 +105,7 @@ def test_what_leads_to_what_is_no_turn_leads_to_what_is_missing(what):
 
 
 @pytest.mark.parametrize("step", [-5, 0, 99, 2**52])
-def test_a_step_that_no_turn_has_is_gone_on_from_at_its_end_or_beginning(step):
+def test_a_step_that_no_turn_has_is_continued_from_at_its_end_or_beginning(step):
     first = turn(1, "a", steps=tuple(RecordedStep(content=text) for text in "abc"))
     book = Book.collect(saved(first, turn(2, "b", parent=Ref(id=first.id, step=step), ancestors=(first.id,))))
     found = book.conversation(book.head())
@@ -115,7 +115,7 @@ def test_a_step_that_no_turn_has_is_gone_on_from_at_its_end_or_beginning(step):
 
 @pytest.mark.parametrize("ancestors", [("nowhere",) * 99_999, tuple(f"{n:016x}" for n in range(50_000))])
 def test_any_number_of_ancestors_is_looked_through_at_once(ancestors):
-    """Those that nobody has; each is named once."""
+    """Those that no one has; each is named once."""
     book = Book.collect(saved(turn(HUGE, "a", parent=Ref(id="gone"), ancestors=ancestors)))
     found = book.conversation(book.head())
     assert len(found.turns) == 1

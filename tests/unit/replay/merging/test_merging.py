@@ -108,7 +108,7 @@ BASE = ("x", "y")
         (("p",), (CLEAR, "q"), "fork", "p clear q", "q"),
     ],
 )
-def test_all_that_both_added_is_there_and_the_conversation_goes_on_from_the_last(a, b, how, events, goes_on):
+def test_all_that_both_added_is_there_and_the_conversation_continues_from_the_last(a, b, how, events, goes_on):
     merged = merge_recordings(run(*BASE), run(*BASE, *a), run(*BASE, *b))
     assert (merged.kind, said(merged.recording.records)) == (how, [*BASE, *events.split()])
     book = Book.of_records(merged.recording.records)
@@ -123,7 +123,7 @@ def test_no_record_of_a_side_is_changed():
     assert merged == {record.id: record for record in (*a.records, *b.records)}
 
 
-async def test_an_agent_goes_on_with_the_branch_that_ends_last(tmp_path, monkeypatch):
+async def test_an_agent_continues_with_the_branch_that_ends_last(tmp_path, monkeypatch):
     monkeypatch.setenv("KIN_HOME", str(tmp_path))
     merged = merge_recordings(run(*BASE), run(*BASE, "p"), run(*BASE, "q", "s"))
     agent = Agent(KinConfig(workdir=tmp_path))
@@ -147,7 +147,7 @@ async def test_what_a_side_cleared_or_compacted_is_not_so_for_the_other(tmp_path
         assert [message.content for message in agent.messages if message.role == "user"] == ["x", "y", "q", "s"]
 
 
-async def test_a_side_may_go_on_from_within_a_turn_that_was_taken_back_in_part(tmp_path, monkeypatch):
+async def test_a_side_may_continue_from_within_a_turn_that_was_undone_in_part(tmp_path, monkeypatch):
     monkeypatch.setenv("KIN_HOME", str(tmp_path))
     call = RecordedCall(id="c", name="bash", arguments="{}", status="ok", output="done")
     whole = turn(1, "x", cell_id="x", steps=(RecordedStep(content="one", calls=(call,)), RecordedStep(content="two")))
@@ -179,7 +179,7 @@ def test_what_one_side_took_out_is_out():
     assert sent(book) == ["x", "z", "q"]
 
 
-def test_a_session_that_goes_on_live_has_another_id_and_is_merged_all_the_same():
+def test_a_session_that_continues_live_has_another_id_and_is_merged_all_the_same():
     one = run(*BASE)
     ours = replace(run(*BASE, "p"), meta=one.meta.model_copy(update={"session": "other"}))
     assert merge_recordings(one, one, ours).recording.session == "other"
@@ -187,7 +187,7 @@ def test_a_session_that_goes_on_live_has_another_id_and_is_merged_all_the_same()
     assert merge_recordings(one, run(*BASE, "q"), ours).recording.session == "other"
 
 
-def test_the_conversation_of_another_session_is_not_what_goes_on():
+def test_the_conversation_of_another_session_is_not_what_continues():
     beside = turn(9, "help", id="b" * 16, seq=99)
     one = run(*BASE)
     theirs = replace(one, records=(*one.records, beside), session_names={beside.id: "helper"})
@@ -471,7 +471,7 @@ def test_a_forked_notebook_keeps_both_branches_and_each_cell_shows_its_own_answe
             assert cell["outputs"] == own["outputs"]
 
 
-def test_of_branches_that_are_equally_late_the_upper_cell_goes_on():
+def test_of_branches_that_are_equally_late_the_upper_cell_continues():
     base = saved(run("x", "y"))
     b = session_notebook(run("x", "y", "q"), source_nb=base)
     b["cells"].insert(2, b["cells"].pop())  # q was asked between x and y
@@ -496,7 +496,7 @@ def test_a_prompt_that_both_asked_with_other_results_has_a_cell_for_each():
     assert [str(cell["outputs"]).count("Otherwise.") > 0 for cell in nb["cells"][2:]] == [False, True]
 
 
-def test_a_cell_that_both_asked_again_holds_both_answers_and_goes_on_from_the_one_that_it_shows():
+def test_a_cell_that_both_asked_again_holds_both_answers_and_continues_from_the_one_that_it_shows():
     base = run("x")
     sides = []
     for name in "ab":
@@ -527,7 +527,7 @@ def test_cells_of_one_id_that_are_two_prompts_are_two_cells():
     assert [raw["id"] for _, raw in raw_records(nb)] == [base.records[0].id, "a" * 16, "b" * 16]
 
 
-def test_the_side_that_did_not_go_on_may_have_changed_its_own_cells():
+def test_the_side_that_did_not_continue_may_have_changed_its_own_cells():
     merged = merge_notebooks(saved(run("x")), saved(run("x"), (2, "mine")), saved(run("x", "q")))
     assert sources(merged.nb) == ["x", "mine", "q"]
     plays(merged.nb)
@@ -568,7 +568,7 @@ def test_notebooks_of_the_kin_kernel_are_merged_too():
     plays(merged.nb)
 
 
-def test_which_notebook_is_damaged_is_said():
+def test_which_notebook_is_damaged_is_reported():
     damaged = saved(run("x", "p"))
     damaged["cells"][1]["metadata"]["kin"]["records"][0]["prompt"] = "z"
     with pytest.raises(RecordingError, match=r"^B: cell 2, turn 1"):
@@ -615,7 +615,7 @@ def test_text_about_conflicts_is_none():
     assert read_recording(nb) == read_recording(saved(run("x")))
 
 
-def test_which_of_the_three_is_no_valid_notebook_is_said():
+def test_which_of_the_three_is_no_valid_notebook_is_reported():
     base, a, b = (json.loads(json.dumps(saved(run(*events)))) for events in (("x",), ("x", "p"), ("x", "q")))
     b["cells"][0]["metadata"]["tags"] = 5
     with pytest.raises(RecordingError, match=r"^B is not a valid notebook: cell 1, metadata\.tags"):
@@ -681,7 +681,7 @@ def test_nothing_is_replaced_unless_forced(kin, tmp_path, out):
     assert len(plays(load_notebook(tmp_path / out)).turns) == 3
 
 
-def test_cells_to_choose_from_are_said_in_the_exit_code(kin, tmp_path):
+def test_cells_to_choose_from_are_reported_in_the_exit_code(kin, tmp_path):
     for name, text in (("base", "1"), ("a", "2"), ("b", "3")):
         nb = load_notebook(tmp_path / f"{name}.ipynb")
         nb["cells"].append({"cell_type": "markdown", "id": "m", "source": text, "metadata": {}})

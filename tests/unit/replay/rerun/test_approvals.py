@@ -70,7 +70,7 @@ def environment(notebook, workspace, **fields):
     return next(iter(told.to_environ().items()))
 
 
-def test_nobody_else_is_asked_of_a_recording(monkeypatch, tmp_path):
+def test_no_one_else_is_asked_of_a_recording(monkeypatch, tmp_path):
     async def person(request):
         raise AssertionError
 

@@ -1,4 +1,4 @@
-"""What counts as drift when a tool runs again: drift_table.jsonl, a pair of results a line, and what is said of them.
+"""What counts as drift when a tool runs again: drift_table.jsonl, a pair of results a line, and what is reported of them.
 
 A line has `kind`; `rules` (those that make an equivalent pair equal) or `near` (the rule that must not); the `command`, or
 a `tool` and its `arguments`; the two outputs; fields in which the calls differ (`then`, `now`); and why.

@@ -1,4 +1,4 @@
-"""A call that the person edited, recorded by a real agent and run again elsewhere: the same, to the letter."""
+"""A call that the person edited, recorded by a real agent and run again elsewhere: the same, verbatim."""
 
 from __future__ import annotations
 

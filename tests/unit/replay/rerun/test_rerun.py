@@ -118,7 +118,7 @@ async def test_a_refusal_without_a_note_stops_the_turn_as_it_did(workspace):
         ("callback", "The user refused this call, with the note: no"),
     ],
 )
-async def test_a_refusal_by_rules_that_do_not_hold_here_is_repeated_to_the_letter(workspace, by, output):
+async def test_a_refusal_by_rules_that_do_not_hold_here_is_repeated_verbatim(workspace, by, output):
     call = bash("touch made", output, status="refused", exit=None, decision=refused(by, "no"))
     again = await Again(asking(call), workspace).run()
     assert (again.asked, again.kinds, again.told) == ([], ["same"], [output])

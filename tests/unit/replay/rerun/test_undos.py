@@ -259,7 +259,7 @@ def test_an_undo_drifts_when_files_come_out_otherwise(actual, drift):
 
 
 def write(number: int, content: str, after: TurnRecord | Ref | None = None) -> TurnRecord:
-    """A turn that writes a.txt, with what its call recorded; it goes on `after` that one."""
+    """A turn that writes a.txt, with what its call recorded; it continues `after` that one."""
     arguments = f'{{"path": "a.txt", "content": "{content}", "overwrite": true}}'
     call = RecordedCall(id=f"call0000{number}", name="write_file", arguments=arguments, status="ok")
     steps = (RecordedStep(content="I write.", calls=(call,)), RecordedStep(content=f"Wrote {content}."))
@@ -330,7 +330,7 @@ async def test_undos_and_redos_really_happen_again(again):
     assert again.said == ["write three"]
 
 
-async def test_a_turn_goes_on_from_its_parent_though_the_undo_was_not_run(again):
+async def test_a_turn_continues_from_its_parent_though_the_undo_was_not_run(again):
     one = write(1, "one")
     await again.turn(one)
     await again.turn(write(3, "two", one))  # the recording's third: the second was not run
@@ -341,7 +341,7 @@ async def test_a_turn_goes_on_from_its_parent_though_the_undo_was_not_run(again)
     assert (again.agent.workspace.root / "a.txt").read_text() == "four"
 
 
-async def test_a_turn_goes_on_from_within_one_that_was_cut_short(again):
+async def test_a_turn_continues_from_within_one_that_was_cut_short(again):
     one = write(1, "one")
     await again.turn(one)
     await again.turn(write(2, "two", Ref(id=one.id, step=2)))
@@ -349,7 +349,7 @@ async def test_a_turn_goes_on_from_within_one_that_was_cut_short(again):
     assert said == ["I write.", "I write.", "Wrote two."]
 
 
-async def test_a_conversation_that_was_cleared_begins_anew(again):
+async def test_a_conversation_that_was_cleared_begins_again(again):
     one = write(1, "one")
     await again.turn(one)
     again.run_state.record_move(ClearRecord(id="c" * 16, parent=one.head, seq=2))

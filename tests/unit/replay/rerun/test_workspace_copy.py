@@ -51,7 +51,7 @@ def test_a_workspace_within_a_repository_is_only_its_own_part(workspace, tmp_pat
     assert files(copy_workspace(workspace / "src", recorded, tmp_path / "copy").folder) == ["a.py"]
 
 
-def test_without_a_recorded_commit_the_files_are_copied_and_that_is_said(workspace, tmp_path):
+def test_without_a_recorded_commit_the_files_are_copied_and_that_is_reported(workspace, tmp_path):
     commit(workspace)
     for name in (".venv/bin/python", "src/__pycache__/a.pyc", "src/b.py"):
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def test_a_folder_without_the_recorded_commit_is_refused_in_one_sentence(of, wor
     )
 
 
-def test_without_git_the_files_are_copied_and_that_is_said(workspace, tmp_path, monkeypatch):
+def test_without_git_the_files_are_copied_and_that_is_reported(workspace, tmp_path, monkeypatch):
     recorded = commit(workspace)
     (workspace / "src" / "a.py").write_text("edited since\n")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
@@ -202,7 +202,7 @@ def test_a_workspace_of_any_name_is_missed_in_one_line(name, tmp_path):
     assert len(said) < 600
 
 
-def test_what_cannot_be_copied_is_said_in_one_line(workspace, tmp_path):
+def test_what_cannot_be_copied_is_reported_in_one_line(workspace, tmp_path):
     deep = workspace
     while len(str(deep)) < os.pathconf("/", "PC_PATH_MAX") - 200:
         deep /= "\x1b[2J" + "d" * 90

@@ -57,7 +57,7 @@ def test_each_compared_cell_call_and_undo_is_a_case_with_its_detail():
     assert {case.get("classname") for case in found.iter("testcase")} == {"a/x.ipynb"}
 
 
-def test_text_that_need_not_be_the_same_passes_and_is_told():
+def test_text_that_need_not_be_the_same_passes_and_is_shown():
     found = suite(ReplayResult.of("x.ipynb", replace(REPORT, fail_on="effect")))
     told = {name: (tag, text) for name, tag, text in map(outcome, found.iter("testcase"))}
     assert told["cell 3"] == ("system-out", "differs: line 1")

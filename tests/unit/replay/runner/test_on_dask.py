@@ -100,7 +100,7 @@ def wait_for(there: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_where_nobody_answers_is_named(monkeypatch):
+def test_where_no_one_answers_is_named(monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("kin_nb.replay.runner.pool.CONNECT_SECONDS", 0.3)
     with pytest.raises(ReplayError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):

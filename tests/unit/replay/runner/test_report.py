@@ -199,7 +199,7 @@ def test_of_cells_that_differ_all_but_the_first_say_so():
     assert details == ["stdout, line ", "", "after drift: "]
 
 
-def test_what_a_scratch_copy_says_is_told_and_not_compared():
+def test_what_a_scratch_copy_says_is_shown_and_not_compared():
     notice = scratch_notice("Not in the scratch copy", ["a.py: why"], place="turn 1", missing=["a.py: why"])
     said = new_output("display_data", dict(notice.data), metadata=notice.metadata)
     stored, new = new_notebook(cells=[cell(stream("a"))]), new_notebook(cells=[cell(stream("a"), said)])

@@ -1,4 +1,4 @@
-"""`kin-nb replay` on real kernels: the input is only read, and what happened is said."""
+"""`kin-nb replay` on real kernels: the input is only read, and what happened is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleaning HTML as it reads: seen by a parser it is free of what goes, and to the letter where nothing does."""
+"""Cleaning HTML as it reads: seen by a parser it is free of what goes, and verbatim where nothing does."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def page(chance: random.Random, within: int = 0) -> str:
 
 
 @each_row("rounds", [200], long=[2000])
-def test_of_any_page_a_reader_sees_all_but_what_goes_and_where_nothing_does_it_is_the_same_to_the_letter(rounds):
+def test_of_any_page_a_reader_sees_all_but_what_goes_and_where_nothing_does_it_is_the_same_verbatim(rounds):
     changed = 0
     for seed in range(rounds):
         before = page(random.Random(seed))
@@ -210,7 +210,7 @@ def test_nothing_that_goes_is_left_in_attributes_comments_programs_and_broken_ma
         "<script>hun</script><script>ter22</script>",
     ],
 )
-def test_what_nobody_reads_together_stays_as_it_is(page):
+def test_what_no_one_reads_together_stays_as_it_is(page):
     assert clean_markup(page, without_secret) == page
 
 

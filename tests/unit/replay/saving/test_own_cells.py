@@ -1,4 +1,4 @@
-"""What somebody wrote into a session notebook itself: a save from elsewhere keeps it, or writes nothing."""
+"""What someone wrote into a session notebook itself: a save from elsewhere keeps it, or writes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEADING = new_markdown_cell("# Checked by hand", id="note")
 
 
 def live(*own, prompts=("first",)):
-    """The notebook that somebody works in: prompts, and ordinary cells after them."""
+    """The notebook that someone works in: prompts, and ordinary cells after them."""
     asked = [new_code_cell(f"%%kin\n{prompt}", id=f"p{n}") for n, prompt in enumerate(prompts, 1)]
     return new_notebook(cells=[*asked, *own])
 
@@ -105,7 +105,7 @@ def test_a_cell_that_was_changed_to_the_same_in_both_is_the_live_ones_from_then_
     assert sources(path)[-1] == "x = 3"
 
 
-def test_a_cell_of_its_own_stays_its_own_when_it_is_written_anew_from_itself(saved):
+def test_a_cell_of_its_own_stays_its_own_when_it_is_written_again_from_itself(saved):
     path = saved()
     edit(path, lambda cells: cells.append(dict(HEADING)))
     SaveCommand(str(path), path).run()
@@ -170,9 +170,7 @@ def test_a_flow_that_was_asked_on_a_line_is_the_prompt_that_saving_makes_of_it(s
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_a_draft_in_the_notebook_that_is_written_anew_from_itself_is_for_its_author_to_run_or_to_take_back(
-    saved, by_name
-):
+def test_a_draft_in_the_notebook_that_is_written_again_from_itself_is_for_its_author_to_run_or_to_undo(saved, by_name):
     path = saved(name="n.kin.ipynb")
     edit(path, lambda cells: cells[-1].update(source="%%kin\nfirst, better"))
     command = SaveCommand(str(path), path if by_name else None)

@@ -127,7 +127,7 @@ def test_what_a_pattern_matches_goes_from_what_moved_the_conversation_too():
 
 @pytest.mark.parametrize("kernel", ["python3", "kin"])
 @pytest.mark.parametrize("in_cells", [True, False])
-def test_the_name_of_a_session_goes_from_its_prompts_and_from_its_commands_and_they_go_on_playing(kernel, in_cells):
+def test_the_name_of_a_session_goes_from_its_prompts_and_from_its_commands_and_they_continue_playing(kernel, in_cells):
     first = turn(1, "go", options="--session ACME-1", cell_id="a")
     undone = undo(first, cell_id="b")
     whole = recording(first, undone)
@@ -151,7 +151,7 @@ def test_the_name_of_a_session_goes_from_its_prompts_and_from_its_commands_and_t
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_whatever_a_pattern_matches_ids_stay_and_each_cell_holds_what_its_outputs_carried(kept):
-    """Also where the cells are not those that asked: the file was made anew by another program."""
+    """Also where the cells are not those that asked: the file was made again by another program."""
     talk = recording(turn(1, "a", cell_id="x1"), turn(2, "a", cell_id="x2"), turn(3, "b", cell_id="x3"))
     carried = {f"y{each.turn}": carried_of(talk, each) for each in reversed(talk.turns)}
     cells = {name: new_code_cell("%%kin\na", id=name) for name in carried}
@@ -172,7 +172,7 @@ def test_whatever_a_pattern_matches_ids_stay_and_each_cell_holds_what_its_output
     assert held == [[3], [2], [1]]
 
 
-def test_a_cell_goes_on_playing_its_turns_when_its_text_changed():
+def test_a_cell_continues_playing_its_turns_when_its_text_changed():
     flow = [
         turn(1, "Find ACME-1"),
         turn(2, "next").model_copy(update={"key": flow_key(cell_key("Find ACME-1", ""), 1)}),
@@ -325,7 +325,7 @@ def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_pr
 
 @each_row("pattern", ["kin", "x", r"\n", ".", r"\w+", "replay", "undo", "%"])
 @each_row("portable", [False, True])
-def test_whatever_a_pattern_matches_the_notebook_goes_on_loading_and_playing(pattern, portable):
+def test_whatever_a_pattern_matches_the_notebook_continues_loading_and_playing(pattern, portable):
     turns = turn(1, "Fix x in kin"), turn(2, "more", options="--mode plan")
     talk = recording(*turns, undo(turns[1], to=turns[0]))
     options = SaveOptions(portable=portable)

@@ -100,7 +100,7 @@ def test_a_cell_that_was_retried_holds_all_its_records_and_shows_the_last(retry)
 
 
 def test_what_a_deleted_copy_of_a_cell_was_answered_does_not_go_to_the_cell_that_shows_its_own():
-    """Pasted into a page that was open, the copy was asked anew; then it was deleted, and the page shows the first answer."""
+    """Pasted into a page that was open, the copy was asked again; then it was deleted, and the page shows the first answer."""
     first = turn(1, "Go.", cell_id="a")
     talk = recording(first, turn(2, "Go.", cell_id="copy"))
     cell = asking("Go.", "a")

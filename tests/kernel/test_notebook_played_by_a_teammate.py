@@ -1,4 +1,4 @@
-"""A session notebook that went on live, was saved by its front end alone, and is played by a teammate, who has no log.
+"""A session notebook that was continued live, was saved by its front end alone, and is played by a teammate, who has no log.
 
 What ordinary work leaves out of the outputs, cells that were run again, undid twice or were deleted, must not stop it.
 """
@@ -128,7 +128,7 @@ def undone_above_what_was_undone(work: Work) -> None:
 
 
 def undone_and_asked_again(work: Work) -> None:
-    """What the undo took back stands in its own cell, not in that of the answer."""
+    """What the undo undid stands in its own cell, not in that of the answer."""
     work.ask("A")
     work.page.add("%kin undo 1")
     work.again("A")
@@ -136,7 +136,7 @@ def undone_and_asked_again(work: Work) -> None:
 
 
 def moved_among_the_same(work: Work) -> None:
-    """Both are taken back, so only what they show tells them apart."""
+    """Both are undone, so only what they show tells them apart."""
     for letter in "AA":
         work.ask(letter)
     work.page.add("%kin undo 2")
@@ -205,7 +205,9 @@ def shown(cell) -> list[str]:
 
 
 @pytest.mark.parametrize(("scene", "stands"), SCENES.items(), ids=[scene.__name__ for scene in SCENES])
-def test_it_is_played_and_gone_on_with_from_what_the_page_shows(page, model_server, tmp_path, scene, stands, subtests):
+def test_it_is_played_and_continued_with_from_what_the_page_shows(
+    page, model_server, tmp_path, scene, stands, subtests
+):
     work = Work(page, model_server)
     scene(work)
     page.save()
@@ -234,7 +236,7 @@ def check_playback(page: Page, model_server: ModelServer, scene: Callable[[Work]
     assert [*dict.fromkeys(prompts_sent(model_server))] == sent
 
 
-def test_what_the_page_has_lost_is_named_where_the_conversation_goes_on(page, model_server, tmp_path):
+def test_what_the_page_has_lost_is_named_where_the_conversation_continues(page, model_server, tmp_path):
     work = Work(page, model_server)
     deleted(work)
     page.save()

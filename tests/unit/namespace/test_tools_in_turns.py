@@ -50,7 +50,7 @@ def play(shell, config, in_turn, model_server):
     return run
 
 
-def test_what_python_changed_is_said_beside_the_files_that_undo_brings_back(play, shell, workspace):
+def test_what_python_changed_is_reported_beside_the_files_that_undo_brings_back(play, shell, workspace):
     code = f"from pathlib import Path\ntotal = 3\nwritten = Path({str(workspace / 'out.txt')!r}).write_text('3')"
     [call] = play(tool_call("python", code=code)).calls
     assert call.status == "ok"
@@ -60,7 +60,7 @@ def test_what_python_changed_is_said_beside_the_files_that_undo_brings_back(play
     assert shell.user_ns["total"] == 3
 
 
-def test_what_a_stopped_call_had_changed_is_said_too(play, shell, workspace):
+def test_what_a_stopped_call_had_changed_is_reported_too(play, shell, workspace):
     code = f"import pathlib\nn = pathlib.Path({str(workspace / 'out.txt')!r}).write_text('3')\nraise KeyboardInterrupt"
     with pytest.raises(TurnInterrupted):
         play(tool_call("python", code=code))
@@ -157,7 +157,7 @@ def test_the_notebook_that_is_open_is_not_written_by_other_tools(play, workspace
     assert notebook.read_text() == "{}"
 
 
-def test_a_name_that_the_persons_own_tool_has_stays_theirs_and_it_is_said(shell, config):
+def test_a_name_that_the_persons_own_tool_has_stays_theirs_and_it_is_reported(shell, config):
     agent = Agent(config)
     theirs = namespace_tools(shell)["python"]
     agent.tool_manager.add(theirs)
@@ -168,7 +168,7 @@ def test_a_name_that_the_persons_own_tool_has_stays_theirs_and_it_is_said(shell,
     assert agent.journal.warnings == ["python is not added: another tool has this name."]
 
 
-def test_settings_found_anew_keep_the_tools(shell, config):
+def test_settings_found_again_keep_the_tools(shell, config):
     agent = Agent(config)
     add_namespace_tools(agent, shell)
     agent.switch_config(config.model_copy(update={"dmail": not config.dmail}))

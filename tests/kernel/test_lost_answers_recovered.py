@@ -191,7 +191,7 @@ def test_a_record_that_was_edited_stays_an_error_and_no_model_is_asked(page, mod
     assert len(model_server.requests) == 4
 
 
-def test_with_nobody_there_the_first_cell_shows_what_was_saved(page):
+def test_with_no_one_there_the_first_cell_shows_what_was_saved(page):
     page.restart_and_run_all(person=False)
     assert BACKUP_KEY not in page.cells[0]["outputs"][0]["metadata"]
     run(page.kin, "%unload_ext kin_nb")

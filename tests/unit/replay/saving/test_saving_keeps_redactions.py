@@ -99,7 +99,7 @@ def test_the_same_pattern_or_one_that_takes_out_more_is(tmp_path, patterns):
     assert "ACME" not in path.read_text()
 
 
-def test_what_is_saved_again_as_it_stands_or_goes_on_is_written(tmp_path):
+def test_what_is_saved_again_as_it_stands_or_continues_is_written(tmp_path):
     reduced = without_results(redacted(TALK, "ACME"))
     path = written(tmp_path, reduced)
     written(tmp_path, reduced)

@@ -1,4 +1,4 @@
-"""A session notebook that went on live and was saved by its front end alone: run from the top, it asks no model again."""
+"""A session notebook that was continued live and was saved by its front end alone: run from the top, it asks no model again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_was_played_stays_in_the_file_that_the_front_end_saves_again(page, 
     assert len(model_server.requests) == 3
 
 
-def test_it_goes_on_where_the_last_answer_ends_and_is_saved_whole(page, model_server, tmp_path):
+def test_it_continues_where_the_last_answer_ends_and_is_saved_whole(page, model_server, tmp_path):
     page.restart_and_run_all()
     model_server.enqueue("Four.")
     page.add("%%kin\nSay four.")
@@ -65,7 +65,7 @@ def test_in_playback_what_came_since_is_saved_too(page, tmp_path):
     assert [turn.prompt for turn in saved.turns] == ["Say one.", "Add a note."]
 
 
-def test_what_was_taken_back_is_taken_back_in_playback_too(page, model_server, tmp_path):
+def test_what_was_undone_is_undone_in_playback_too(page, model_server, tmp_path):
     page.add("%kin undo 1")
     page.save()
     assert page.restart_and_run_all() == ["ok"] * 4
@@ -75,13 +75,13 @@ def test_what_was_taken_back_is_taken_back_in_playback_too(page, model_server, t
     assert prompts_sent(model_server) == ["Say one.", "Say five."]
 
 
-def test_with_nobody_there_it_plays_too(page, model_server):
+def test_with_no_one_there_it_plays_too(page, model_server):
     assert page.restart_and_run_all(person=False) == ["ok", "ok", "ok"]
     assert "Noted." in page.said
     assert len(model_server.requests) == 3
 
 
-def test_with_nobody_there_a_new_prompt_is_an_error_that_says_what_to_do(page, model_server):
+def test_with_no_one_there_a_new_prompt_is_an_error_that_says_what_to_do(page, model_server):
     page.type("%%kin\nSomething new.")
     assert page.restart_and_run_all(person=False) == ["ok", "ok", "ok", "error"]
     assert page.said.startswith("No saved answer: ")
@@ -113,7 +113,7 @@ def test_a_command_that_was_left_in_takes_no_answer_away(page, model_server, tmp
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
 
 
-def test_a_new_cell_with_a_text_that_was_asked_shows_that_turn_and_how_to_ask_it_anew(page, model_server):
+def test_a_new_cell_with_a_text_that_was_asked_shows_that_turn_and_how_to_ask_it_again(page, model_server):
     model_server.enqueue("Going.")
     page.add("%%kin\nGo on.")
     page.save()
@@ -135,7 +135,7 @@ def test_a_new_cell_with_a_text_that_was_asked_shows_that_turn_and_how_to_ask_it
 
 
 @pytest.mark.parametrize("name", ["", " --session helper"])
-def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that_was_taken_back_with_it(
+def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that_was_undone_with_it(
     page, model_server, tmp_path, name, subtests
 ):
     for answer in ("A1.", "B1.", "A2."):
@@ -233,7 +233,7 @@ def test_an_undo_below_a_cell_that_was_run_again_later_shows_its_card_and_moves_
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
 
 
-def test_live_at_once_it_goes_on_from_all_that_the_outputs_have(page, model_server, tmp_path):
+def test_live_at_once_it_continues_from_all_that_the_outputs_have(page, model_server, tmp_path):
     model_server.enqueue("Three.")
     page.add("%%kin\nSay three.")
     model_server.enqueue("Noted anew.")
@@ -261,7 +261,9 @@ def test_what_this_kernel_made_is_known_though_the_file_was_not_saved_since(page
     assert model_server.requests[-1]["messages"][-2]["content"] == "Not again."
 
 
-def test_a_teammate_whose_file_lacks_turns_goes_on_and_undoes_and_the_next_one_plays_that(page, model_server, tmp_path):
+def test_a_teammate_whose_file_lacks_turns_continues_and_undoes_and_the_next_one_plays_that(
+    page, model_server, tmp_path
+):
     for answer in ("Three.", "Noted anew.", "Four.", "Five."):
         model_server.enqueue(answer)
     page.add("%%kin\nSay three.")

@@ -35,7 +35,7 @@ async def test_a_secret_at_the_beginning_of_a_line_of_an_argument_is_not_recorde
     assert GITHUB not in trusted.log.path.read_text()
 
 
-async def test_arguments_without_a_secret_are_recorded_to_the_letter(model_server, trusted):
+async def test_arguments_without_a_secret_are_recorded_verbatim(model_server, trusted):
     odd = '{"path":  "c.txt", "content": "home http://example.com", "note": "bob@example.com"}'
     call = tool_call("write_file")
     call["function"]["arguments"] = odd
@@ -68,7 +68,7 @@ async def test_a_note_with_a_secret_is_not_recorded(model_server, config, monkey
     await agent.aclose()
 
 
-async def test_a_second_turn_waits_for_nobody_and_breaks_nothing(model_server, trusted):
+async def test_a_second_turn_waits_for_no_one_and_breaks_nothing(model_server, trusted):
     model_server.enqueue("Hello.")
     async with aclosing(trusted.act("one")) as events:
         await anext(events)
@@ -245,7 +245,7 @@ async def test_a_secret_across_the_cut_of_a_long_result_is_not_recorded_in_halve
     assert GITHUB[:10] not in trusted.log.path.read_text()
 
 
-def test_a_mistake_in_a_tools_settings_is_said_with_its_line(subtests):
+def test_a_mistake_in_a_tools_settings_is_reported_with_its_line(subtests):
     for settings, said in [
         ('[tools.wirte_file]\ndenylist = ["data/*"]\n', ":1: tools.wirte_file: unknown tool; did you mean write_file?"),
         (

@@ -95,7 +95,7 @@ def moment(chance: random.Random, plan: Plan) -> Moment:
 
 
 @pytest.mark.parametrize("seed", [*SHORT, *(pytest.param(seed, marks=pytest.mark.long) for seed in LONG)])
-async def test_a_killed_session_goes_on_whole_and_can_be_undone(model_server, home, workspace, seed):
+async def test_a_killed_session_continues_whole_and_can_be_undone(model_server, home, workspace, seed):
     chance = random.Random(seed)
     plan = Plan.random(chance)
     if chance.random() < 0.3:

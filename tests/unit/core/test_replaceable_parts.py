@@ -47,7 +47,7 @@ async def test_an_observer_of_a_program_hears_of_each_event_and_is_closed(config
     assert observer.closed
 
 
-async def test_an_observer_that_fails_is_a_warning_and_the_turn_goes_on(config, model_server):
+async def test_an_observer_that_fails_is_a_warning_and_the_turn_continues(config, model_server):
     class Broken(Everything):
         def on_event(self, event: BaseEvent) -> None:
             raise ValueError("no room")

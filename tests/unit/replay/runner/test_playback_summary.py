@@ -1,4 +1,4 @@
-"""What is said of how a play ended."""
+"""What is reported of how a play ended."""
 
 from __future__ import annotations
 

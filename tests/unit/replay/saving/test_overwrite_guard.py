@@ -96,7 +96,7 @@ def test_another_run_of_the_same_turn_in_one_session_is_not_replaced(tmp_path):
         write_notebook(session_notebook(again), path)
 
 
-def test_a_turn_that_the_log_had_cut_off_may_have_gone_on():
+def test_a_turn_that_the_log_had_cut_off_may_have_continued():
     cut = recording(answered(1, "ACME has much.", command="ls", outcome="running"))
     assert missing(cut, TALK) == ""
     assert missing(TALK, cut) == "turns 1, 2"
@@ -191,7 +191,7 @@ def test_a_damaged_notebook_of_another_session_is_not_replaced(tmp_path, damage)
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, no_record_any_more])
-def test_nor_is_one_that_goes_on_further_from_the_same_turns(tmp_path, damage):
+def test_nor_is_one_that_continues_further_from_the_same_turns(tmp_path, damage):
     path = write_notebook(session_notebook(as_session("theirs", LONGER)), tmp_path / "talk.ipynb")
     before = spoilt(path, damage)
     with pytest.raises(

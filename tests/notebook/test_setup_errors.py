@@ -1,4 +1,4 @@
-"""What a cell says when nothing is set up, or not rightly: a line or two, what to do, and the kernel goes on."""
+"""What a cell says when nothing is set up, or not rightly: a line or two, what to do, and the kernel continues."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_malformed_file_is_named_with_its_line(kernel, home, cell):
     assert said(kernel.run(cell)).startswith(f"{path}:{line}: not valid TOML")
 
 
-def test_a_style_of_api_that_nobody_speaks(kernel, home):
+def test_a_style_of_api_that_no_one_speaks(kernel, home):
     path = write_config(home, NOBODY)
     path.write_text(path.read_text().replace("api_base", 'api_style = "smoke"\napi_base'))
     assert said(kernel.run(PROMPT)) == 'Provider "here": unknown api_style "smoke". Known: anthropic, mistral, openai.'

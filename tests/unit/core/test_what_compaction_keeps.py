@@ -106,7 +106,7 @@ async def test_all_of_the_persons_words_stay_where_the_window_has_room_for_them(
     await agent.aclose()
 
 
-async def test_of_words_that_fill_more_than_the_room_the_oldest_go_and_that_is_said(model_server, workspace):
+async def test_of_words_that_fill_more_than_the_room_the_oldest_go_and_that_is_reported(model_server, workspace):
     agent = Agent(small_window(model_server.url, workspace, 30_000), AgentMode.AUTO_APPROVE)
     for number in range(12):
         model_server.enqueue("Noted.", usage=SMALL)
@@ -238,7 +238,7 @@ async def test_another_strategy_takes_the_place_of_the_built_in_one(model_server
     assert_resumes(trusted)
 
 
-async def test_a_small_window_goes_on_for_ever(subtests, model_server, workspace):
+async def test_a_small_window_continues_forever(subtests, model_server, workspace):
     for window, characters in [(8_192, 2_000), (16_000, 5_000), (32_000, 9_000)]:
         with subtests.test(window=window):
             agent = Agent(small_window(model_server.url, workspace, window), AgentMode.AUTO_APPROVE)
@@ -303,7 +303,7 @@ async def test_what_still_takes_too_much_is_summed_up_again(model_server, truste
     assert_resumes(trusted)
 
 
-async def test_a_request_that_leaves_no_room_is_a_sentence_and_a_shorter_one_goes_on(model_server, trusted):
+async def test_a_request_that_leaves_no_room_is_a_sentence_and_a_shorter_one_continues(model_server, trusted):
     await chat(trusted, model_server, 2, {"prompt_tokens": 500})
     model_server.enqueue("A summary.")
     events = await run_turn(trusted, "word " * 6_900)

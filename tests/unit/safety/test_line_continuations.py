@@ -1,4 +1,4 @@
-"""Lines that go on at the next: read as bash reads them, wherever the backslash stands."""
+"""Lines that continue at the next: read as bash reads them, wherever the backslash stands."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ DANGEROUS_CONTINUED = [
 ]
 
 
-def test_what_nobody_means_is_found_where_a_line_goes_on(subtests):
+def test_what_no_one_means_is_found_where_a_line_continues(subtests):
     for line in DANGEROUS_CONTINUED:
         with subtests.test(line=line):
             assert danger(line, ROOT, ENVIRONMENT)
 
 
-def test_what_is_denied_is_found_where_a_line_goes_on():
+def test_what_is_denied_is_found_where_a_line_continues():
     tool = Bash.from_config(BashConfig(denylist=["git push"]))
     for command in ("p=push; git $\\\np", "cat <\\\n(git push)", "cat <<E\nE\\\n\ngit push\nE\n"):
         assert tool.why_denied(BashArgs(command=command))
@@ -91,7 +91,7 @@ def test_a_line_that_cannot_be_read_for_certain_is_refused(subtests):
             assert "makes it ambiguous" in danger(line, ROOT, ENVIRONMENT)
 
 
-def test_ordinary_lines_that_go_on_are_not_dangerous(subtests):
+def test_ordinary_lines_that_continue_are_not_dangerous(subtests):
     for line in [
         "echo 'rm -rf \\\n/'",
         "cat <<'E'\nrm -rf \\\n/\nE",

@@ -1,4 +1,4 @@
-"""An agent that goes on after recorded turns: they stay as they were recorded, and what it makes comes after all of them."""
+"""An agent that continues after recorded turns: they stay as they were recorded, and what it makes comes after all of them."""
 
 from __future__ import annotations
 

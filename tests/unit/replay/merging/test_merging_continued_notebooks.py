@@ -1,4 +1,4 @@
-"""Notebooks that two people went on with, and that only their front ends saved: compared and merged with what they hold."""
+"""Notebooks that two people continued, and that only their front ends saved: compared and merged with what they hold."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def typed(path: Path, *cells: Any) -> Path:
 
 
 def notebook(path: Path, whole: Recording) -> Path:
-    """The session notebook, opened and gone on with."""
+    """The session notebook, opened and continued."""
     more = whole.turns[-1]
     return typed(write_notebook(session_notebook(TALK), path), live(whole, more, f"%%kin\n{more.prompt}"))
 
@@ -65,7 +65,7 @@ def ours(tmp_path) -> Path:
     return notebook(tmp_path / "a.ipynb", OURS)
 
 
-def test_both_went_on_is_a_fork(base, ours, tmp_path, capsys):
+def test_both_continued_is_a_fork(base, ours, tmp_path, capsys):
     theirs = notebook(tmp_path / "b.ipynb", THEIRS)
     assert main(["merge", str(base), str(ours), str(theirs), "-o", str(tmp_path / "out.ipynb")]) == 0
     assert "A and B both have new turns" in capsys.readouterr().out
@@ -92,7 +92,7 @@ def test_what_was_changed_is_named_with_the_repair(base, ours, tmp_path, capsys)
     assert not list(tmp_path.glob("*merged*"))
 
 
-def test_an_output_that_was_changed_and_hashed_anew_is_refused_with_its_field(base, ours, tmp_path, capsys):
+def test_an_output_that_was_changed_and_hashed_again_is_refused_with_its_field(base, ours, tmp_path, capsys):
     """It is a record of its own then, under the id of another one."""
     other = OURS.turns[-1].model_copy(update={"message": "not so"})
     theirs = notebook(tmp_path / "b.ipynb", replace(OURS, records=(*TALK.records, other)))
@@ -136,7 +136,7 @@ def test_what_a_named_session_did_stays_its_own(base, tmp_path):
     assert read_recording(nb).session_names == {asked.id: "helper", taken.id: "helper"}
 
 
-def test_a_session_that_nobody_can_name_is_refused_and_without_that_output_all_is_well(base, ours, tmp_path, capsys):
+def test_a_session_that_no_one_can_name_is_refused_and_without_that_output_all_is_well(base, ours, tmp_path, capsys):
     nb = json.loads(ours.read_text())
     nb["cells"][-1]["outputs"][0]["metadata"][RECORD_KEY]["session"]["session"] = "../\x1b[31m"
     ours.write_text(json.dumps(nb))

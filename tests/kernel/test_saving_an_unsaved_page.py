@@ -33,7 +33,7 @@ def test_cells_that_the_file_does_not_have_yet_are_counted(page):
     assert "save the notebook (Ctrl-S) and run `%kin save` again" in said
 
 
-def test_once_the_file_is_written_nothing_is_said_and_all_is_there(page, tmp_path):
+def test_once_the_file_is_written_nothing_is_reported_and_all_is_there(page, tmp_path):
     page.command("%kin save")
     page.save()
     said = page.command("%kin save")

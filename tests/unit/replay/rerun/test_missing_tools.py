@@ -28,7 +28,7 @@ async def again(workspace: Path, *calls: RecordedCall, approve: bool = True) -> 
     return await run.run()
 
 
-async def test_the_recording_answers_and_it_is_said_and_what_comes_after_runs(workspace):
+async def test_the_recording_answers_and_it_is_reported_and_what_comes_after_runs(workspace):
     run = await again(workspace, of_a_server("In {workspace}/a: clean."), bash("echo on", "on", call_id="c2"))
     assert run.kinds == ["played", "same"]
     assert run.compared[0][1].detail == NO_SUCH_TOOL

@@ -217,7 +217,7 @@ def test_of_a_repository_that_is_too_large_only_the_workspace_is_unpacked(projec
         copy_workspace(project, recorded, tmp_path / "copy2", CopyLimit(files=10))
 
 
-def test_links_that_are_mended_or_left_out_are_no_changes(project, tmp_path):
+def test_links_that_are_fixed_or_left_out_are_no_changes(project, tmp_path):
     (project / "inward").symlink_to(project / "src")
     (project / "out").symlink_to("/usr/share")
     copy = copy_workspace(project, commit(project), tmp_path / "copy").folder

@@ -77,9 +77,7 @@ def test_an_earlier_answer_that_a_teammate_had_shown_again_leaves_the_rest_where
 
 
 @pytest.mark.parametrize("taken_back", ["undo", "again"])
-def test_a_new_prompt_above_answers_that_were_taken_back_is_asked_only_below_them(
-    page, model_server, tmp_path, taken_back
-):
+def test_a_new_prompt_above_answers_that_were_undone_is_asked_only_below_them(page, model_server, tmp_path, taken_back):
     asked(page, model_server, "Mine")
     if taken_back == "undo":
         page.add("%kin undo 1")
@@ -132,7 +130,7 @@ def test_what_was_cleared_stays_so_where_the_clear_is_the_last_thing_on_the_page
     assert prompts_sent(model_server) == ["Next."]
 
 
-def test_turns_that_are_gone_keep_their_numbers_when_somebody_goes_on(page, model_server, tmp_path):
+def test_turns_that_are_gone_keep_their_numbers_when_someone_continues(page, model_server, tmp_path):
     asked(page, model_server, "Mine")
     for letter in "AB":
         asked(page, model_server, letter)
@@ -156,8 +154,8 @@ def test_turns_that_are_gone_keep_their_numbers_when_somebody_goes_on(page, mode
 
 
 @pytest.mark.parametrize("theirs", [0, 1], ids=["fewer", "more"])
-def test_cells_of_two_who_went_on_from_one_place_do_not_become_one_conversation(page, model_server, tmp_path, theirs):
-    """Each shows its own answer; the conversation goes on below what was asked last."""
+def test_cells_of_two_who_continued_from_one_place_do_not_become_one_conversation(page, model_server, tmp_path, theirs):
+    """Each shows its own answer; the conversation continues below what was asked last."""
     page.save()
     mailed = page.path.read_text()
     forget_log(tmp_path)
@@ -180,7 +178,7 @@ def test_cells_of_two_who_went_on_from_one_place_do_not_become_one_conversation(
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", *last, "Last."]
 
 
-def test_the_page_counts_where_a_session_went_on_and_was_not_saved(page, model_server):
+def test_the_page_counts_where_a_session_continued_and_was_not_saved(page, model_server):
     model_server.enqueue(status=400)
     assert page.add("%%kin\nMine.") == "error"
     model_server.enqueue("Mine answered.")

@@ -64,7 +64,7 @@ def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = 
         ),
     ],
 )
-def test_a_turn_that_was_stopped_says_why_and_how_to_go_on(why: Stop, said: str, todo: str) -> None:
+def test_a_turn_that_was_stopped_says_why_and_how_to_continue(why: Stop, said: str, todo: str) -> None:
     assert lines("stopped", why) == [f"stopped: {said}", f"Next: {todo}"]
 
 
@@ -86,7 +86,7 @@ def test_words_of_a_model_never_become_advice() -> None:
     ]
 
 
-def test_an_interrupted_turn_can_go_on_or_be_taken_back() -> None:
+def test_an_interrupted_turn_can_continue_or_be_undone() -> None:
     assert lines("interrupted") == ["interrupted", "Next: continue in a new cell"]
     assert lines("interrupted", steps=(CHANGED,)) == [
         "interrupted",

@@ -57,7 +57,7 @@ def lived(tmp_path_factory) -> Lived:
 
 @pytest.fixture
 def player(stage) -> Headless:
-    """The kernel of somebody who has a model, which is never asked."""
+    """The kernel of someone who has a model, which is never asked."""
     return stage.kernel
 
 

@@ -203,7 +203,7 @@ async def test_a_server_that_the_settings_drop_is_gone_with_its_process(model_se
     assert len((workspace / "starts").read_text().splitlines()) == 3, "or the servers were never started"
 
 
-async def test_a_server_that_does_not_start_is_one_warning_and_the_turn_goes_on(model_server, make):
+async def test_a_server_that_does_not_start_is_one_warning_and_the_turn_continues(model_server, make):
     agent = make(mcp_servers=[stdio(), stdio("broken", "exit_at_start")])
     model_server.enqueue("Hello.")
     events = await run_turn(agent)
@@ -227,7 +227,7 @@ async def test_a_server_that_crashes_under_a_call_fails_that_call_alone(model_se
     assert len(answers(model_server)) == 2
 
 
-async def test_after_aclose_the_agent_starts_its_servers_anew(model_server, make, workspace):
+async def test_after_aclose_the_agent_starts_its_servers_again(model_server, make, workspace):
     agent = make(mcp_servers=[stdio()])
     for _ in range(2):
         model_server.enqueue(calls=[tool_call("test_echo", a=1)])

@@ -62,7 +62,7 @@ async def test_the_record_says_for_how_long_it_really_holds(approving, answer, r
     assert not (kin_home() / CONFIG).exists()
 
 
-async def test_the_session_goes_on_while_another_program_writes_the_settings(agent, model_server):
+async def test_the_session_continues_while_another_program_writes_the_settings(agent, model_server):
     other = ExitStack()
 
     async def ask(request):
@@ -245,7 +245,7 @@ async def test_a_file_that_stays_as_it_is_shown_is_asked_about_once(meanwhile, w
     assert len(meanwhile.shown) == 1
 
 
-async def test_a_session_in_the_home_folder_says_so_once_and_refuses_reads_where_nobody_is_asked(
+async def test_a_session_in_the_home_folder_says_so_once_and_refuses_reads_where_no_one_is_asked(
     agent, model_server, workspace, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(workspace))

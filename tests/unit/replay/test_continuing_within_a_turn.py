@@ -1,4 +1,4 @@
-"""Going on where a conversation was cut within a turn: what came after the cut is not sent, wherever the cut is."""
+"""Continuing where a conversation was cut within a turn: what came after the cut is not sent, wherever the cut is."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ async def test_one_that_was_refused_with_another_is_refused_in_its_own_line(mode
     assert (second.verdict, second.by, second.same_as) == ("deny", "DenyDangerousCommands", first.call)
 
 
-async def test_one_whose_twin_nobody_decided_on_has_no_line_either(model_server, agent):
+async def test_one_whose_twin_no_one_decided_on_has_no_line_either(model_server, agent):
     async def refuse(_) -> ApprovalDecision:
         return ApprovalDecision(False)  # without a word: what has not begun is not run
 

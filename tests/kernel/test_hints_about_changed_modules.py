@@ -30,7 +30,7 @@ def test_the_cell_that_changed_an_imported_module_says_so_and_so_does_its_undo(i
     assert f"warning: {HINT}" in shown(importing, run(importing, "%kin undo"))
 
 
-def test_code_whose_time_is_up_is_stopped_and_the_turn_goes_on(kin, model_server):
+def test_code_whose_time_is_up_is_stopped_and_the_turn_continues(kin, model_server):
     code = (
         "import time\ncaught = []\nwhile len(caught) < 2:\n    try:\n        time.sleep(60)\n"
         "    except KeyboardInterrupt as error:\n        caught.append(str(error))"

@@ -118,7 +118,7 @@ async def test_who_missed_a_turn_holds_no_lock_and_resumes_with_all_of_it(model_
     await again.aclose()
 
 
-def test_slash_resume_takes_up_the_session_that_it_is_in_once_that_went_on_elsewhere(model_server, config):
+def test_slash_resume_takes_up_the_session_that_it_is_in_once_that_continued_elsewhere(model_server, config):
     with asyncio.Runner() as runner:
         host = TerminalHost(config, AgentMode.AUTO_APPROVE, runner)
         host.agent, name = Agent(config), "latest"
@@ -180,7 +180,7 @@ async def test_a_new_agent_does_not_begin_again_in_a_stored_session(model_server
     assert prompts(agent.log.path) == [(1, "one"), (2, "two")]
 
 
-async def test_an_agent_that_nobody_overtook_goes_on_after_it_was_closed(model_server, trusted):
+async def test_an_agent_that_no_one_overtook_continues_after_it_was_closed(model_server, trusted):
     for prompt in ("one", "two", "three"):
         model_server.enqueue("Fine.")
         await run_turn(trusted, prompt)

@@ -41,7 +41,7 @@ def test_a_session_of_another_name_plays_beside_it(page, model_server):
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
 
 
-def test_with_nobody_there_it_is_played_too(page, model_server):
+def test_with_no_one_there_it_is_played_too(page, model_server):
     model_server.enqueue("Helper.")
     page.add("%%kin --session helper\nHelp.")
     page.save()
@@ -65,7 +65,7 @@ def test_the_first_prompt_to_another_session_is_that_sessions_and_this_one_plays
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
 
 
-def test_what_a_named_session_was_answered_stays_in_the_file_and_goes_on(page, model_server, tmp_path):
+def test_what_a_named_session_was_answered_stays_in_the_file_and_continues(page, model_server, tmp_path):
     for answer in ("Helper 1.", "Helper 2."):
         model_server.enqueue(answer)
     page.add("%%kin --session helper\nHelp.")
@@ -110,7 +110,7 @@ def test_in_a_scratch_copy_other_sessions_play_and_leave_it_when_they_go_live(pa
     assert page.cells[-1]["outputs"][0]["text"].strip() == "x = 1", "live, it works in the workspace itself"
 
 
-def test_a_named_session_that_asked_again_and_took_back_stands_where_it_stood(page, model_server):
+def test_a_named_session_that_asked_again_and_undid_stands_where_it_stood(page, model_server):
     for answer in ("Helper 1.", "Helper 2.", "Helper 3."):
         model_server.enqueue(answer)
     page.add("%%kin --session helper\nHelp.")

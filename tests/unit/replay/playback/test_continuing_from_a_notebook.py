@@ -1,4 +1,4 @@
-"""A new agent that goes on where somebody else's notebook ends: its conversation, its files, and the commit that it began at."""
+"""A new agent that continues where someone else's notebook ends: its conversation, its files, and the commit that it began at."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BEFORE, AFTER = b"x = 1\ny = 2\n", b"x = 2\ny = 2\n"
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where somebody works who was not there when it was recorded: the file as the recording left it, a later commit."""
+    """Where someone works who was not there when it was recorded: the file as the recording left it, a later commit."""
     monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
     folder = tmp_path / "workspace"
     folder.mkdir()
@@ -66,7 +66,7 @@ async def gone_on(workspace: Path, recorded: Recording) -> Agent:
 
 
 async def said(workspace: Path, *records: SessionRecord, at: SessionRecord | None = None) -> list[str]:
-    """What is in the history of an agent that goes on from these, or of them from `at`."""
+    """What is in the history of an agent that continues from these, or of them from `at`."""
     agent = Agent(KinConfig(workdir=workspace))
     book = book_of(recording(*records))
     resume_from(agent, book, at or book.head())
@@ -74,7 +74,7 @@ async def said(workspace: Path, *records: SessionRecord, at: SessionRecord | Non
     return [str(message.content) for message in agent.messages if message.role != "system"]
 
 
-async def test_who_was_not_there_takes_back_the_recordings_files_and_gives_them_back(workspace):
+async def test_who_was_not_there_undoes_the_recordings_files_and_gives_them_back(workspace):
     agent = await gone_on(workspace, told())
     undone = await agent.undo()
     assert undone.kept == ()
@@ -109,7 +109,7 @@ async def test_its_commit_is_the_one_where_the_first_turn_began(workspace, commi
     assert SessionMeta.from_header(resumed.header, workspace).workspace.commit == commit
 
 
-async def test_so_it_is_of_two_that_went_on_and_are_merged(workspace):
+async def test_so_it_is_of_two_that_continued_and_are_merged(workspace):
     base = told()
     sides = []
     for prompt in "pq":
@@ -136,11 +136,11 @@ async def test_what_comes_later_than_the_cell_is_not_sent(workspace):
     assert await said(workspace, a, b, c, at=b) == ALL[:4]
 
 
-async def test_an_empty_notebook_is_gone_on_from_with_nothing(workspace):
+async def test_an_empty_notebook_is_continued_from_with_nothing(workspace):
     assert await said(workspace) == []
 
 
-async def test_after_an_undo_what_was_taken_back_is_not_sent(workspace):
+async def test_after_an_undo_what_was_undone_is_not_sent(workspace):
     a, b = recording(A, B).turns
     assert await said(workspace, a, b, undo(b, to=a)) == ALL[:2]
     assert await said(workspace, a, undo(a)) == []
@@ -175,7 +175,7 @@ async def test_a_compaction_that_the_notebook_ends_with_is_taken_up(workspace):
     assert "Answer 1." not in str(found)
 
 
-async def test_what_was_undone_into_a_turn_is_gone_on_from_within_it(workspace):
+async def test_what_was_undone_into_a_turn_is_continued_from_within_it(workspace):
     call = RecordedCall(id="c", name="bash", arguments="{}", status="ok", output="done")
     whole = turn(1, "a", steps=(RecordedStep(content="one", calls=(call,)), RecordedStep(content="two")))
     cut = undo(whole).model_copy(update={"head": Ref(id=whole.id, step=2), "ancestors": (whole.id,)})
@@ -196,7 +196,7 @@ async def test_a_turn_whose_cell_was_deleted_is_named_and_not_sent(workspace):
 
 
 async def test_new_turns_come_after_all_that_the_notebook_holds(workspace):
-    """Also of branches that it does not go on from."""
+    """Also of branches that it does not continue from."""
     a, b, c = recording(A, B, C).turns
     branch = turn(9, "branch", parent=a.head, ancestors=(a.id,), seq=20)
     agent = Agent(KinConfig(workdir=workspace))
@@ -216,7 +216,7 @@ async def test_numbers_that_repeat_are_told_apart(workspace):
     assert await said(workspace, A, B, other, last) == ["a", "Answer 1.", "q", "Answer 2.", "r", "Answer 2."]
 
 
-async def test_what_was_gone_on_with_is_in_its_log_with_the_ids_that_the_notebook_has(workspace):
+async def test_what_was_continued_with_is_in_its_log_with_the_ids_that_the_notebook_has(workspace):
     recorded = recording(A, B, C)
     agent = await gone_on(workspace, recorded)
     await agent.aclose()
