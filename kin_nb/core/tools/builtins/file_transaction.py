@@ -20,7 +20,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class FileChange:
+class PlannedWrite:
     """A file's content before and after; None: there is no file. `path` is resolved, `name` is for messages.
 
     `mode`: the permissions of a new file, None for the default; an existing file keeps its own.
@@ -53,12 +53,12 @@ def check_writable(path: Path, name: str) -> int | None:
     return None if status is None else stat.S_IMODE(status.st_mode)
 
 
-def write_all(changes: Sequence[FileChange]) -> dict[Path, os.stat_result]:
+def write_all(changes: Sequence[PlannedWrite]) -> dict[Path, os.stat_result]:
     """Write and create files, then delete files; return the status of those that exist now.
 
     Raises ToolError if one of them fails; what was written until then is restored, and so it is if this is interrupted.
     """
-    done: list[tuple[FileChange, int | None, list[Path]]] = []
+    done: list[tuple[PlannedWrite, int | None, list[Path]]] = []
     statuses: dict[Path, os.stat_result] = {}
     name = ""
     try:
@@ -86,7 +86,7 @@ def _missing_folders(path: Path) -> list[Path]:
     return [folder for folder in path.parents if not os.path.lexists(folder)]
 
 
-def _restore(done: Sequence[tuple[FileChange, int | None, list[Path]]]) -> list[str]:
+def _restore(done: Sequence[tuple[PlannedWrite, int | None, list[Path]]]) -> list[str]:
     """Restore the files, the last one first; return the names of those that could not be restored."""
     failed = []
     for change, mode, folders in reversed(done):
@@ -105,5 +105,5 @@ def _restore(done: Sequence[tuple[FileChange, int | None, list[Path]]]) -> list[
     return failed
 
 
-def _content(change: FileChange) -> bytes:
+def _content(change: PlannedWrite) -> bytes:
     return read_bytes(change.path, text_file.LARGEST, change.name)

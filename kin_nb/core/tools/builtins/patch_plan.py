@@ -12,7 +12,7 @@ from kin_nb.core.text import counted
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins import text_file
 from kin_nb.core.tools.builtins.edits import edit_summary
-from kin_nb.core.tools.builtins.file_transaction import FileChange, check_writable
+from kin_nb.core.tools.builtins.file_transaction import PlannedWrite, check_writable
 from kin_nb.core.tools.builtins.patch_format import FilePart, patched
 from kin_nb.core.tools.builtins.path_arguments import resolve_existing
 from kin_nb.core.tools.builtins.text_file import LARGEST, TextFile
@@ -97,9 +97,9 @@ class PatchPlan:
             raise ToolError("The patch changes nothing: the files are as it would make them.")
 
     @property
-    def changes(self) -> list[FileChange]:
+    def changes(self) -> list[PlannedWrite]:
         return [
-            FileChange(file.path, file.name, file.before, file.after, file.mode)
+            PlannedWrite(file.path, file.name, file.before, file.after, file.mode)
             for file in self._files.values()
             if file.before != file.after
         ]
