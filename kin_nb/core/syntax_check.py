@@ -77,7 +77,7 @@ def _allows_comments(path: PurePath) -> bool:
 
 def _python(text: str) -> None:
     try:
-        with warnings.catch_warnings():  # of escapes such as "\d", which are no errors
+        with warnings.catch_warnings():  # about escapes such as "\d": they are not errors
             warnings.simplefilter("ignore")
             ast.parse(text)
     except SyntaxError as error:

@@ -39,7 +39,7 @@ class Grants:
     granted: list[Grant] = field(default_factory=list)
 
     def add(self, grant: Grant) -> None:
-        """Add each of its parts. One that is there already is replaced where it stands: the new one knows the environments."""
+        """Add each of its parts. An equal grant is replaced in its place: the new one knows the environments as they are now."""
         for part in grant.each:
             if part in self.granted:
                 self.granted[self.granted.index(part)] = part
