@@ -34,7 +34,7 @@ from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session_toolset import SessionToolset
 from kin_nb.core.settings import Settings
 from kin_nb.core.subagent import run_subagent
-from kin_nb.core.system_prompt.changes import update_prompt
+from kin_nb.core.system_prompt.changes import compare_prompt
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.file_tracker import FileTracker
 from kin_nb.core.tools.subagent_profiles import Profile
@@ -248,8 +248,7 @@ class Agent(AgentParts):
         """Reload settings, tools and system prompt; messages and session id are kept (seed 000). None: unchanged."""
         self.middleware_pipeline.limits = self.middleware_pipeline.limits.changed(max_turns, max_price)
         self.switch_config(config or self.base_config)
-        self.history.set_system_prompt(self.system_prompt())
-        self.journal.write_system_prompt(self.messages[0].content or "")
+        self._rebuild_system_prompt()
 
     def limit(self, limits: Limits) -> None:
         """Set other limits from the next step on."""
@@ -287,15 +286,18 @@ class Agent(AgentParts):
             self._note_changes()
 
     def _note_changes(self) -> None:
-        """Bring the system prompt up to date, or tell the model with the next request what of it is no longer so."""
+        """Note for the next request what has changed; build the system prompt again where instructions were taken away."""
         notes = [*(message.note for message in self.messages), *self.conversation.notes]
-        before, sections = self.messages[0].content or "", self.toolset.prompt_sections()
-        prompt, note = update_prompt(before, notes, [self.journal.without_secrets(section) for section in sections])
-        if prompt != before:
-            self.history.set_system_prompt(prompt)
-            self.journal.write_system_prompt(prompt)
-        if note:
-            self.conversation.notes.append(note)
+        sections = map(self.journal.without_secrets, self.toolset.prompt_sections(with_state=False))
+        change = compare_prompt(self.messages[0].content or "", notes, list(sections))
+        if change.rebuild:
+            self._rebuild_system_prompt()
+        if change.note:
+            self.conversation.notes.append(change.note)
+
+    def _rebuild_system_prompt(self) -> None:
+        self.history.set_system_prompt(self.system_prompt())
+        self.journal.write_system_prompt(self.messages[0].content or "")
 
     def _begin_log(self) -> None:
         """Write the log's first line; later, check that no other process has continued the log. Raises SessionError."""

@@ -62,16 +62,16 @@ def command_environment(environment: Mapping[str, str], interpreter: Path | None
 
 
 def commands_interpreter(environment: Mapping[str, str], interpreter: Path | None) -> PythonInterpreter | None:
-    """Return the Python that `python` or `python3` means in commands with `environment` (of `command_environment`).
+    """Return the Python that `python` means in commands with `environment`, `python3` without one; None without any.
 
-    `interpreter`: as there. None when no Python is on PATH.
+    `interpreter`: as in `command_environment`; a setting may have put another one before it on PATH.
     """
-    if interpreter is not None:
-        return PythonInterpreter(interpreter, _version_of(interpreter), "the notebook's kernel")
     path = environment.get("PATH", os.defpath)
     found = shutil.which("python", path=path) or shutil.which("python3", path=path)
     if found is None:
         return None
+    if interpreter is not None and Path(found).parent == interpreter.parent:
+        return PythonInterpreter(interpreter, _version_of(interpreter), "the notebook's kernel")
     active = {environment[name]: f"the active environment, {name}" for name in _ACTIVE if environment.get(name)}
     source = next((text for prefix, text in active.items() if Path(found).is_relative_to(prefix)), "on PATH")
     return PythonInterpreter(Path(found), _version_of(Path(found)), source)

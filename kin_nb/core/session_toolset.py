@@ -8,6 +8,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.host_facts import A_PROGRAM, HostFacts
 from kin_nb.core.skills.manager import SkillManager, expand_skill
 from kin_nb.core.system_prompt.builder import joined, prompt_sections
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import APIToolFormatHandler
@@ -34,8 +35,8 @@ class SessionToolset(Toolset):
         """Build the system prompt. Raises ConfigError if its file cannot be read."""
         return joined(self.prompt_sections())
 
-    def prompt_sections(self) -> list[str]:
-        """Return the sections of the system prompt as a new session would have it. Raises as `system_prompt`."""
+    def prompt_sections(self, *, with_state: bool = True) -> list[str]:
+        """Return the sections of the system prompt as a new session would have it: see the builder. Raises as `system_prompt`."""
         config = self._config
         offered = _SKILL in self.manager.available_tools()
         return prompt_sections(
@@ -45,7 +46,19 @@ class SessionToolset(Toolset):
             memory="memory" in self.manager.available_tools(),
             model=config.get_active_model().name,
             host=self._host,
+            environment=self._environment_of_commands(),
+            with_state=with_state,
         )
+
+    def _environment_of_commands(self) -> dict[str, str] | None:
+        """Return the variables that commands get; None when there is no usable tool for them."""
+        from kin_nb.core.tools.builtins.bash import Bash  # noqa: PLC0415  (as tools: on first use)
+
+        try:
+            bash = self.manager.get("bash")
+        except ToolError:
+            return None
+        return bash.environment() if isinstance(bash, Bash) else None
 
     def expand(self, prompt: str) -> str:
         """Replace `/skill:NAME` at the start of a prompt by the skill's text. Raises SkillError for an unknown skill."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kin_nb.core.config import KinConfig
@@ -28,7 +28,7 @@ from kin_nb.core.python_environment import (
 from kin_nb.core.sensitive_names import sensitive_reason
 from kin_nb.core.skills.models import SkillInfo
 from kin_nb.core.system_prompt.git_facts import repository_root
-from kin_nb.core.system_prompt.project_context import is_dangerous, project_context
+from kin_nb.core.system_prompt.project_context import NOT_A_PROJECT, is_dangerous, project_context
 from kin_nb.core.text import escaped_line
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.workspace import open_regular
@@ -57,9 +57,8 @@ _HEADINGS = {"user": "The user's:", "project": "This project's:"}
 _MEMORIES_ROOM = 1_500
 """Bytes of the whole section, without the line that counts the rest."""
 _DESCRIPTION = 200
-_FACTS_OF_PROJECT = ("System: ", "Model: ", "Python", "The project uses: ")
-REPLACEABLE = (FACTS, *_FACTS_OF_PROJECT, _IN_NOTEBOOK, _IN_TERMINAL, _SKILLS, _MEMORIES)
-"""What sections, or the lines of facts, begin with that a note may replace: they are no instructions."""
+REPLACEABLE = (FACTS, _IN_NOTEBOOK, _IN_TERMINAL, _SKILLS, _MEMORIES, NOT_A_PROJECT)
+"""The beginnings of sections that are not instructions: a note may replace them."""
 AGENTS_MD = "AGENTS.md"
 _INTRODUCTION = (
     "Instructions from files, in order of increasing precedence: if two contradict each other, follow the later one."
@@ -88,24 +87,29 @@ def prompt_sections(
     model: str = "",
     memory: bool = True,
     host: HostFacts = A_PROGRAM,
+    environment: Mapping[str, str] | None = None,
+    with_state: bool = True,
 ) -> list[str]:
     """Return the sections of the system prompt, those that change least first.
 
     Nothing of the project itself but git's facts and the names of its files unless `trusted`. `skills`: none when the
-    skill tool is not on offer. `memory`: whether the memory tool is. Raises ConfigError when `system_prompt_id` names no
-    usable prompt.
+    skill tool is not on offer. `memory`: whether the memory tool is. `environment`: the variables of commands; None: this
+    process's. `with_state`: with what git and the files are like, which takes longest to find out. Raises ConfigError when
+    `system_prompt_id` names no usable prompt.
     """
+    if environment is None:
+        environment = command_environment(child_environment(os.environ), host.interpreter)
     workdir, most_bytes = config.effective_workdir, config.project_context.max_doc_bytes
     sections = [
         load_prompt(config.system_prompt_id, workdir, trusted=trusted, may_use=config.is_as_trusted),
         _host(host),
         config.instructions.strip(),
         read_document(kin_home() / "instructions.md", most_bytes),
-        _facts(config, workdir, model, host),
+        _facts(config, workdir, model, host, environment),
         COMMIT_SIGNATURE if config.include_commit_signature else "",
         _skills(skills) if config.include_prompt_detail else "",
         memories(workdir, trusted=trusted) if memory else "",
-        project_context(workdir, config.project_context) if config.include_project_context else "",
+        project_context(workdir, config.project_context) if with_state and config.include_project_context else "",
         agents_md(workdir, trusted=trusted, most_bytes=most_bytes),
     ]
     return [section for section in sections if section]
@@ -117,7 +121,7 @@ def joined(sections: Iterable[str]) -> str:
 
 def system_prompt(config: KinConfig) -> str:
     """Return the base prompt and the facts about the system, without anything of the user or the project."""
-    return f"{SystemPrompt.DEFAULT.read()}\n\n{_facts(config, config.effective_workdir, '', A_PROGRAM)}"
+    return f"{SystemPrompt.DEFAULT.read()}\n\n{_facts(config, config.effective_workdir, '', A_PROGRAM, os.environ)}"
 
 
 def _host(host: HostFacts) -> str:
@@ -125,19 +129,18 @@ def _host(host: HostFacts) -> str:
     return f"{place} {_HAS_USER if host.has_user else _NO_USER}"
 
 
-def _facts(config: KinConfig, workdir: Path, model: str, host: HostFacts) -> str:
+def _facts(config: KinConfig, workdir: Path, model: str, host: HostFacts, environment: Mapping[str, str]) -> str:
     facts = [f"{FACTS}{escaped_line(str(workdir), 1_000)}"]
     if config.include_prompt_detail:
         facts.append(f"System: {platform.system()}; shell: bash")
-        facts += _python(workdir, host)
+        facts += _python(workdir, host, environment)
     if config.include_model_info and model:
         facts.append(f"Model: {escaped_line(model, 200)}")
     return "\n".join(facts)
 
 
-def _python(workdir: Path, host: HostFacts) -> Iterator[str]:
+def _python(workdir: Path, host: HostFacts, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the Python of commands, and the environments and tools of the project, a line each."""
-    environment = command_environment(child_environment(os.environ), host.interpreter)
     used = commands_interpreter(environment, host.interpreter)
     if used is None:
         yield "Python: none on PATH"

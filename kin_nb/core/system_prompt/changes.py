@@ -10,37 +10,31 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kin_nb.core.system_prompt.builder import FACTS, REPLACEABLE, joined
-from kin_nb.core.system_prompt.project_context import NOT_A_PROJECT, PROJECT_CONTEXT
+from kin_nb.core.system_prompt.builder import REPLACEABLE, joined
 
 _CHANGED = "This has changed since the system prompt was written, and replaces what it says about the same:"
 _WITHDRAWN = "Instructions that earlier notes gave you no longer apply; the system prompt has all that do."
 _GIVEN = re.compile(r"<changed>\n(.*?)\n</changed>", re.DOTALL)
-_STATE = (PROJECT_CONTEXT, NOT_A_PROJECT)
 _PROJECT_CONTEXT = re.compile(r"<project_context>\n.*?</project_context>", re.DOTALL)
 
 
-class PromptUpdate(NamedTuple):
-    """The system prompt from now on, and the note for the next request, "" for none."""
+class PromptChange(NamedTuple):
+    """Whether the system prompt must be built again, and the note for the next request, "" for none."""
 
-    prompt: str
+    rebuild: bool
     note: str
 
 
-def update_prompt(prompt: str, notes: Iterable[str], sections: Sequence[str]) -> PromptUpdate:
-    """Bring a session up to date. `notes`: of the conversation so far. `sections`: those of a new system prompt.
-
-    What git and the files are like is left out: the prompt says that it is of the session's beginning.
-    """
+def compare_prompt(prompt: str, notes: Iterable[str], sections: Sequence[str]) -> PromptChange:
+    """Compare a session's prompt and notes with the `sections` that a new prompt would have, without the project's state."""
     given: list[str] = []
     for note in notes:
         given = [] if _WITHDRAWN in note else [*given, *_GIVEN.findall(note)]
     if any(_has_withdrawn(text, sections) for text in (prompt, *given)):
-        return PromptUpdate(joined(sections), _WITHDRAWN if given else "")
+        return PromptChange(rebuild=True, note=_WITHDRAWN if given else "")
     known = joined([prompt, *given])
-    new = [_new_part(section, known) for section in sections if not section.startswith(_STATE)]
-    texts = [text for text in new if text]
-    return PromptUpdate(prompt, f"{_CHANGED}\n<changed>\n{joined(texts)}\n</changed>" if texts else "")
+    new = [section for section in sections if section not in known]
+    return PromptChange(rebuild=False, note=f"{_CHANGED}\n<changed>\n{joined(new)}\n</changed>" if new else "")
 
 
 def _has_withdrawn(text: str, sections: Iterable[str]) -> bool:
@@ -49,12 +43,4 @@ def _has_withdrawn(text: str, sections: Iterable[str]) -> bool:
     for section in sections:
         rest = rest.replace(section, "")
     blocks = filter(None, (block.strip() for block in rest.split("\n\n")))
-    return any(not block.startswith((*REPLACEABLE, *_STATE)) for block in blocks)
-
-
-def _new_part(section: str, known: str) -> str:
-    """Return the section if it is not in `known`; of the facts, the new lines."""
-    if section in known:
-        return ""
-    lines = section.split("\n")
-    return "\n".join(line for line in lines if line not in known) if section.startswith(FACTS) else section
+    return any(not block.startswith(REPLACEABLE) for block in blocks)

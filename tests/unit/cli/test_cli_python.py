@@ -37,3 +37,15 @@ def test_no_tool_is_offered_that_needs_a_user(kin, server):
     names = {tool["function"]["name"] for tool in request["tools"]}
     assert "bash" in names
     assert "ask_user" not in names
+
+
+def test_the_model_reads_which_python_the_settings_choose(kin, server, home, users_python, tmp_path):
+    other = tmp_path / "other" / "python"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    with (home / ".kin-code" / "config.toml").open("a") as file:
+        file.write(f'\n[tools.bash]\nenv = {{ PATH = "{other.parent}:/usr/bin:/bin" }}\n')
+    server.enqueue("Done.")
+    kin("run", "-p", "Which Python?")
+    assert f"Python in commands: {other} (on PATH)" in server.requests[0]["messages"][0]["content"]

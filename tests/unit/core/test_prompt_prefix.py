@@ -135,10 +135,10 @@ async def test_a_new_conversation_has_a_new_system_prompt_which_a_resume_keeps(m
     await again.aclose()
 
 
-async def test_what_was_said_in_another_home_folder_is_not_guessed(
+async def test_in_a_moved_workspace_the_system_prompt_is_built_again(
     model_server, config, workspace, monkeypatch, tmp_path
 ):
-    """A log that was moved to another machine: the system prompt cannot be the same, and is built again."""
+    """It names another folder now."""
     agent = Agent(config)
     await talk(model_server, agent, "one")
     await agent.aclose()

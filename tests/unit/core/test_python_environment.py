@@ -64,6 +64,9 @@ def test_in_a_kernel_its_own_environment_is_the_active_one(tmp_path):
     made = command_environment(given, kernel)
     assert made == {"PATH": f"{kernel.parent}:{other.parent}:/usr/bin", "VIRTUAL_ENV": str(tmp_path / "kernel")}
     assert commands_interpreter(made, kernel).source == "the notebook's kernel"
+    assert commands_interpreter(made | {"PATH": str(other.parent)}, kernel).path == other, (
+        "a setting put another one first"
+    )
 
 
 def test_in_a_kernel_without_an_environment_no_other_is_active(tmp_path):
@@ -94,7 +97,8 @@ def test_the_version_is_that_of_a_real_environment(tmp_path):
     venv.create(tmp_path / ".venv", symlinks=True, with_pip=False)
     version = ".".join(map(str, sys.version_info[:3]))
     assert project_environments(tmp_path) == [ProjectEnvironment(".venv", version, "")]
-    assert commands_interpreter(dict(os.environ), Path(sys.executable)).version == version
+    kernel = Path(sys.executable)
+    assert commands_interpreter(command_environment(os.environ, kernel), kernel).version == version
 
 
 def test_environments_of_a_project_are_named_with_their_tool(tmp_path):

@@ -1,50 +1,47 @@
-"""What becomes of the system prompt and what the model is told when instructions and facts change within a session."""
+"""What becomes of the system prompt and what the model reads when instructions and facts change within a session."""
 
 from __future__ import annotations
 
+import pytest
+
 from kin_nb.core.system_prompt.builder import joined
-from kin_nb.core.system_prompt.changes import update_prompt
+from kin_nb.core.system_prompt.changes import compare_prompt
 
 FACTS = "Workspace: /w\nSystem: Linux; shell: bash\nModel: m"
 RULES = "Answer in rhymes.\n\nAlways."
-CONTEXT = "<project_context>\nGit: branch main\n\nFiles:\na.py\n</project_context>"
-SECTIONS = ["You are Kin.\n\nHow you work:\n- Well.", FACTS, CONTEXT]
-PROMPT = joined(SECTIONS)
+STATE = "<project_context>\nGit: branch main\n\nFiles:\na.py\n</project_context>"
+SECTIONS = ["You are Kin.\n\nHow you work:\n- Well.", FACTS]
+PROMPT = joined([*SECTIONS, STATE])
 
 
 def test_the_same_sections_change_nothing():
-    assert update_prompt(PROMPT, [], SECTIONS) == (PROMPT, "")
+    assert compare_prompt(PROMPT, [], SECTIONS) == (False, "")
 
 
-def test_other_files_change_nothing():
-    assert update_prompt(PROMPT, [], [*SECTIONS[:2], CONTEXT.replace("a.py", "b.py")]) == (PROMPT, "")
-
-
-def test_of_the_facts_the_new_lines_are_a_note():
-    prompt, note = update_prompt(PROMPT, [], [SECTIONS[0], FACTS.replace("Model: m", "Model: other"), CONTEXT])
-    assert prompt == PROMPT
-    assert note.endswith("<changed>\nModel: other\n</changed>")
-    assert "Workspace" not in note
+def test_changed_facts_are_a_note():
+    other = FACTS.replace("Model: m", "Model: other")
+    rebuild, note = compare_prompt(PROMPT, [], [SECTIONS[0], other])
+    assert not rebuild
+    assert note.endswith(f"<changed>\n{other}\n</changed>")
 
 
 def test_new_instructions_are_a_note_once():
     sections = [*SECTIONS, RULES]
-    prompt, note = update_prompt(PROMPT, [], sections)
-    assert prompt == PROMPT
+    rebuild, note = compare_prompt(PROMPT, [], sections)
+    assert not rebuild
     assert RULES in note
-    assert update_prompt(PROMPT, ["", f"{note}\n\nplan mode is on."], sections) == (PROMPT, "")
+    assert compare_prompt(PROMPT, ["", f"{note}\n\nplan mode is on."], sections) == (False, "")
 
 
-def test_instructions_that_were_taken_away_are_not_read_any_more():
-    sections = [*SECTIONS, RULES]
-    assert update_prompt(joined(sections), [], SECTIONS) == (PROMPT, "")
-    changed = [*SECTIONS, "Answer in prose."]
-    assert update_prompt(joined(sections), [], changed) == (joined(changed), "")
+@pytest.mark.parametrize("taken", [RULES, "Python 3.8 only.", "Model: a sports car.", "The project uses: nothing."])
+def test_where_instructions_were_taken_away_the_prompt_is_built_again(taken):
+    assert compare_prompt(joined([PROMPT, taken]), [], SECTIONS) == (True, "")
+    assert compare_prompt(joined([PROMPT, taken]), [], [*SECTIONS, "Answer in prose."]) == (True, "")
 
 
 def test_instructions_of_a_note_that_were_taken_away_are_revoked_once():
-    _, note = update_prompt(PROMPT, [], [*SECTIONS, RULES])
-    prompt, revoked = update_prompt(PROMPT, [note], SECTIONS)
-    assert prompt == PROMPT
+    _, note = compare_prompt(PROMPT, [], [*SECTIONS, RULES])
+    rebuild, revoked = compare_prompt(PROMPT, [note], SECTIONS)
+    assert rebuild
     assert "no longer apply" in revoked
-    assert update_prompt(prompt, [note, revoked], SECTIONS) == (PROMPT, "")
+    assert compare_prompt(PROMPT, [note, revoked], SECTIONS) == (False, "")
